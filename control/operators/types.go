@@ -1,0 +1,193 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operators
+
+import (
+	"time"
+
+	"github.com/ikhnos/continuum/internal/controlapi"
+)
+
+// Org is an organisation. AdminToken is set only in the answer to its creation.
+type Org struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	AdminToken string `json:"adminToken,omitempty"`
+}
+
+// OrgRequest creates an organisation.
+type OrgRequest struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// ClusterKind says what a source of telemetry is.
+type ClusterKind string
+
+// Kinds of cluster.
+const (
+	ClusterKubernetes ClusterKind = "kubernetes"
+	ClusterHost       ClusterKind = "host"
+)
+
+// ClusterState is the standing of a cluster in its organisation.
+type ClusterState string
+
+// Cluster states. clusterDeleted never leaves the package: the row of a deleted
+// cluster keeps its labels for the data of it that is still on its way.
+const (
+	ClusterPending  ClusterState = "pending"
+	ClusterApproved ClusterState = "approved"
+	ClusterRevoked  ClusterState = "revoked"
+	clusterDeleted  ClusterState = "deleted"
+)
+
+// Cluster is a source of telemetry. SilentAfter is a duration such as "90s"
+// after which a sender that was heard counts as silent.
+type Cluster struct {
+	ID          string             `json:"id"`
+	Kind        ClusterKind        `json:"kind"`
+	Labels      map[string]string  `json:"labels"`
+	Tenant      *controlapi.Tenant `json:"tenant,omitempty"`
+	SilentAfter string             `json:"silentAfter"`
+	State       ClusterState       `json:"state"`
+	CreatedAt   time.Time          `json:"createdAt"`
+	CreatedBy   string             `json:"createdBy"`
+	ApprovedAt  *time.Time         `json:"approvedAt,omitempty"`
+	ApprovedBy  string             `json:"approvedBy,omitempty"`
+}
+
+// ClusterRequest registers a cluster or changes one. ID is taken from the path of
+// a PUT. An empty Kind is kubernetes, an empty SilentAfter "5m".
+type ClusterRequest struct {
+	ID          string             `json:"id,omitempty"`
+	Kind        ClusterKind        `json:"kind,omitempty"`
+	Labels      map[string]string  `json:"labels,omitempty"`
+	Tenant      *controlapi.Tenant `json:"tenant,omitempty"`
+	SilentAfter string             `json:"silentAfter,omitempty"`
+}
+
+// OperatorRole is where an operator stands.
+type OperatorRole string
+
+// Roles of an operator.
+const (
+	RoleRegional OperatorRole = "regional"
+	RoleCentral  OperatorRole = "central"
+)
+
+// OperatorState is the standing of an operator.
+type OperatorState string
+
+// Operator states. operatorDeleted never leaves the package: the row stays as a
+// tombstone, because an id is never used again.
+const (
+	OperatorActive  OperatorState = "active"
+	OperatorRevoked OperatorState = "revoked"
+	operatorDeleted OperatorState = "deleted"
+)
+
+// Exposure is how far an operator's Service reaches.
+type Exposure string
+
+// Exposures.
+const (
+	ExposureCluster      Exposure = "cluster"
+	ExposureNodePort     Exposure = "node_port"
+	ExposureLoadBalancer Exposure = "load_balancer"
+)
+
+// Switch is an enum that may grow beyond off and on.
+type Switch string
+
+// Settings of a switch.
+const (
+	SwitchOff Switch = "off"
+	SwitchOn  Switch = "on"
+)
+
+// DestinationKind says what an operator sends to.
+type DestinationKind string
+
+// Kinds of destination.
+const (
+	DestinationOTLP     DestinationKind = "otlp"
+	DestinationOperator DestinationKind = "operator"
+)
+
+// Destination is what an operator sends to: an OTLP endpoint (host:port) or a
+// central operator of the same organisation.
+type Destination struct {
+	Kind       DestinationKind `json:"kind"`
+	Endpoint   string          `json:"endpoint,omitempty"`
+	OperatorID string          `json:"operatorId,omitempty"`
+}
+
+// Values of Operator that have one value today.
+const (
+	// ScopeOperator is the clientCaScope of an operator with a CA of its own.
+	ScopeOperator = "operator"
+	// AuthMTLS is the receiverAuth of an operator that demands a certificate.
+	AuthMTLS = "mtls"
+)
+
+// Operator is an aggregating collector with its own CA. Address is the host:port
+// at which senders elsewhere dial it, empty until one was recorded. Health is
+// filled by whoever knows it; Warnings only in the answer to a creation.
+type Operator struct {
+	ID               string            `json:"id"`
+	Name             string            `json:"name"`
+	Role             OperatorRole      `json:"role"`
+	Destination      *Destination      `json:"destination,omitempty"`
+	Labels           map[string]string `json:"labels"`
+	SourceClusterIDs []string          `json:"sourceClusterIds"`
+	Address          string            `json:"address"`
+	Exposure         Exposure          `json:"exposure"`
+	Heartbeat        Switch            `json:"heartbeat"`
+	State            OperatorState     `json:"state"`
+	ClientCAScope    string            `json:"clientCaScope"`
+	ReceiverAuth     string            `json:"receiverAuth"`
+	CreatedAt        time.Time         `json:"createdAt"`
+	RevokedAt        *time.Time        `json:"revokedAt,omitempty"`
+	Health           *Health           `json:"health,omitempty"`
+	Warnings         []string          `json:"warnings,omitempty"`
+
+	// HeartbeatMinted says that a heartbeat secret exists.
+	HeartbeatMinted bool `json:"-"`
+}
+
+// Health is computed when an operator is read and never stored: state online,
+// offline or unknown (HS-1 to HS-5).
+type Health struct {
+	State      string     `json:"state"`
+	LastSeenAt *time.Time `json:"lastSeenAt,omitempty"`
+	Reporting  bool       `json:"reporting"`
+}
+
+// OperatorRequest creates an operator. ID is optional in a POST and taken from
+// the path of a PUT. An empty Role is regional, an empty Heartbeat off, an empty
+// Exposure cluster.
+type OperatorRequest struct {
+	ID               string            `json:"id,omitempty"`
+	Name             string            `json:"name"`
+	Role             OperatorRole      `json:"role,omitempty"`
+	Destination      *Destination      `json:"destination,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
+	SourceClusterIDs []string          `json:"sourceClusterIds,omitempty"`
+	Heartbeat        Switch            `json:"heartbeat,omitempty"`
+	Exposure         Exposure          `json:"exposure,omitempty"`
+}
+
+// AddressRequest records where senders elsewhere dial an operator: host[:port],
+// the port 4317 when left out. An empty address forgets it.
+type AddressRequest struct {
+	Address string `json:"address"`
+}
+
+// Removal answers the revocation or deletion of an operator: the receipt and the
+// command that takes the receiver off its cluster.
+type Removal struct {
+	controlapi.Receipt
+	Uninstall string `json:"uninstall"`
+}
