@@ -1,0 +1,186 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledgertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ikhnos/continuum/control/audit"
+	"github.com/ikhnos/continuum/control/ledger"
+)
+
+func testRenew(t *testing.T, f *Fixture) {
+	first := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
+	f.Clock.Advance(10 * day)
+	out, err := f.Renew(first, "k2")
+	require.NoError(t, err)
+	e := out.Entry
+	assert.Equal(t, first.Serial, e.Parent)
+	assert.Equal(t, first.Holder, e.Holder)
+	assert.Equal(t, first.HolderID, e.HolderID)
+	assert.Equal(t, first.Kind, e.Kind)
+	assert.Equal(t, first.Role, e.Role)
+	assert.Equal(t, "op-a-export-c1", e.RequestedBy)
+	assert.Equal(t, f.Clock.Now().Add(30*day), e.NotAfter)
+	assert.Equal(t, ledger.StateSuperseded, f.Entry("op-a", first.Serial).State)
+	assert.Equal(t, 1, f.Audited(audit.OperatorCertificateRenewed))
+
+	receiver := f.MustEnroll("op-a", ledger.RoleReceiver, "op-a", "k3")
+	_, err = f.Renew(receiver, "k4")
+	require.NoError(t, err)
+}
+
+// The order of the contract: what comes first in the table also wins over all
+// that comes later, because each step adds a fault and keeps the earlier ones.
+func testRenewRefusals(t *testing.T, f *Fixture) {
+	leaf := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
+	used := f.Proof(leaf)
+	f.Update(func(tx *ledger.Tx) error { return tx.UseProof("op-a/"+leaf.Serial, used.JTI, used.Expires) })
+	try := func(p *ledger.Proof) error {
+		_, err := f.Store.Issue(context.Background(), ledger.IssueRequest{Proof: p, SPKI: Key("new"), Lifetime: day})
+		return err
+	}
+	fresh := func() *ledger.Proof { return f.Proof(leaf) }
+	again := func() *ledger.Proof { return used }
+	for _, test := range []struct {
+		reason string
+		proof  func() *ledger.Proof
+		before func()
+	}{
+		{ledger.ReasonClusterNotApproved, fresh, func() { f.Exec(`UPDATE clusters SET state = 'revoked' WHERE id = 'c1'`) }},
+		{ledger.ReasonSenderHeld, fresh, func() { f.Exec(`UPDATE senders SET state = 'held' WHERE holder_id = 'c1'`) }},
+		{ledger.ReasonSenderRevoked, fresh, func() { f.Exec(`UPDATE senders SET state = 'revoked' WHERE holder_id = 'c1'`) }},
+		{ledger.ReasonProofReplayed, again, func() {}},
+		{ledger.ReasonLeafEnded, again, func() { f.Clock.Advance(31 * day) }},
+		{ledger.ReasonLeafRevoked, again, func() {
+			f.Exec(`UPDATE entries SET revoked_at = 1 WHERE serial = $1`, leaf.Serial)
+		}},
+		{ledger.ReasonOperatorRevoked, again, func() { f.Exec(`UPDATE operators SET state = 'deleted' WHERE id = 'op-a'`) }},
+	} {
+		test.before()
+		refused(t, test.reason, try(test.proof()))
+	}
+	other := *fresh()
+	other.SPKI = Key("not its key")
+	refused(t, ledger.ReasonLeafNotInLedger, try(&other))
+	other = *fresh()
+	other.Serial = "00"
+	refused(t, ledger.ReasonLeafNotInLedger, try(&other))
+	assert.Equal(t, 1, f.Count("op-a"))
+}
+
+func testRenewRepeated(t *testing.T, f *Fixture) {
+	leaf := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
+	first, err := f.Renew(leaf, "k2")
+	require.NoError(t, err)
+	again, err := f.Renew(leaf, "k2")
+	require.NoError(t, err)
+	assert.Equal(t, first.Entry, again.Entry)
+	assert.True(t, again.Repeated)
+	assert.Equal(t, 2, f.Count("op-a"))
+
+	proof := f.Proof(leaf)
+	ask := func() error {
+		_, err := f.Store.Issue(context.Background(), ledger.IssueRequest{Proof: proof, SPKI: Key("k2"), Lifetime: day})
+		return err
+	}
+	require.NoError(t, ask())
+	refused(t, ledger.ReasonProofReplayed, ask())
+
+	f.Update(func(tx *ledger.Tx) error {
+		_, err := tx.RevokeLeaf("op-a", first.Entry.Serial, "retired")
+		return err
+	})
+	_, err = f.Renew(leaf, "k2")
+	refused(t, ledger.ReasonLeafRevoked, err)
+}
+
+func testEpoch(t *testing.T, f *Fixture) {
+	f.Operator("op-silent", 365*day) // it never reports
+	f.Sender("op-silent", "c1")
+	leaf := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
+	silent := f.MustEnroll("op-silent", ledger.RoleSender, "c1", "k2")
+	report := func(operator string) {
+		f.Update(func(tx *ledger.Tx) error {
+			v, err := tx.Version()
+			require.NoError(t, err)
+			_, err = tx.Exec(`INSERT INTO reports (operator_id, instance, epoch, number, report, reported_at)
+				VALUES ($1, 'i', $2, 0, '', 0) ON CONFLICT (operator_id, instance) DO UPDATE SET epoch = excluded.epoch`,
+				operator, v.Epoch)
+			return err
+		})
+	}
+	report("op-a")
+	token := f.Token("op-a", ledger.RoleSender, "c1")
+	f.Clock.Advance(time.Minute)
+	f.Update(func(tx *ledger.Tx) error {
+		v, err := tx.NewEpoch()
+		assert.EqualValues(t, 2, v.Epoch)
+		return err
+	})
+	_, err := f.Enroll(token, "k3")
+	refused(t, ledger.ReasonTokenRevoked, err)
+	f.MustEnroll("op-a", ledger.RoleSender, "c2", "k4")
+
+	_, err = f.Renew(leaf, "k5")
+	refused(t, ledger.ReasonUnavailable, err)
+	_, err = f.Renew(silent, "k6")
+	refused(t, ledger.ReasonUnavailable, err)
+	f.Clock.Advance(day + time.Second)
+	_, err = f.Renew(leaf, "k5")
+	refused(t, ledger.ReasonUnavailable, err)
+	_, err = f.Renew(silent, "k6")
+	require.NoError(t, err, "waited for a day")
+	report("op-a")
+	_, err = f.Renew(leaf, "k5")
+	require.NoError(t, err)
+
+	f.Operator("op-new", 365*day)
+	f.Sender("op-new", "c1")
+	_, err = f.Renew(f.MustEnroll("op-new", ledger.RoleSender, "c1", "k7"), "k8")
+	require.NoError(t, err, "it was made in this epoch")
+	_, err = f.Store.Verify(context.Background(), "op-a")
+	require.NoError(t, err)
+}
+
+func testAdopt(t *testing.T, f *Fixture) {
+	known := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
+	lost := known
+	lost.Serial, lost.SPKI, lost.Parent = "0a0b", Key("lost"), known.Serial
+	lost.IssuedAt = lost.IssuedAt.Add(-time.Hour)
+	_, err := f.Renew(lost, "k2")
+	refused(t, ledger.ReasonLeafNotInLedger, err)
+	f.Update(func(tx *ledger.Tx) error {
+		require.NoError(t, tx.KeepUnknownLeaf("op-a", lost.Serial, []byte("der")))
+		return tx.KeepUnknownLeaf("op-a", lost.Serial, []byte("der"))
+	})
+	f.View(func(tx *ledger.Tx) error {
+		leaves, err := tx.UnknownLeaves()
+		assert.Equal(t, []ledger.UnknownLeaf{{OperatorID: "op-a", Serial: "0a0b", Leaf: []byte("der"), SeenAt: Epoch}}, leaves)
+		return err
+	})
+	for _, want := range []bool{true, false} {
+		f.Update(func(tx *ledger.Tx) error {
+			adopted, err := tx.Adopt(lost)
+			assert.Equal(t, want, adopted)
+			return err
+		})
+	}
+	assert.Equal(t, ledger.StateSuperseded, f.Entry("op-a", lost.Serial).State, "a later leaf is there")
+	assert.Equal(t, ledger.StateValid, f.Entry("op-a", known.Serial).State)
+	_, err = f.Renew(lost, "k2")
+	require.NoError(t, err)
+	f.View(func(tx *ledger.Tx) error {
+		leaves, err := tx.UnknownLeaves()
+		assert.Empty(t, leaves)
+		return err
+	})
+	_, err = f.Store.Verify(context.Background(), "op-a")
+	require.NoError(t, err)
+}

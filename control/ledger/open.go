@@ -1,0 +1,118 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ikhnos/continuum/control/audit"
+)
+
+// ErrClosed says that the store was closed.
+var ErrClosed = errors.New("the store is closed")
+
+// Options say where the store is and whom it tells.
+type Options struct {
+	// DataDir is the directory of the SQLite file, locked while the store is open.
+	DataDir string
+	// DatabaseURL is a postgres:// URL; empty means SQLite under DataDir.
+	DatabaseURL string
+	Now         func() time.Time
+	Logger      *slog.Logger
+	// AuditSink gets every audit entry with its time after its commit, from one
+	// goroutine at a time; may be nil.
+	AuditSink func(audit.Entry, time.Time)
+}
+
+// Store is the open database. It is safe for concurrent use.
+type Store struct {
+	now     func() time.Time
+	logger  *slog.Logger
+	backend backend
+	changes broadcaster
+	proofs  atomic.Uint64 // UseProof calls, to spread the cleaning
+
+	sinkMu sync.Mutex
+	sink   func(audit.Entry, time.Time)
+
+	caMu sync.RWMutex
+	cas  map[string]caFacts // by operator id; a CA never changes; guarded by caMu
+}
+
+// backend is what differs between the databases.
+type backend interface {
+	view(ctx context.Context, fn func(querier) error) error
+	// update runs fn alone and returns nil once it is durable. With side, it runs
+	// beside other side updates, which must lock the operators they touch.
+	update(ctx context.Context, side bool, fn func(*Tx) error) error
+	dialect() *dialect
+	close() error
+}
+
+// dialect is the little SQL in which the databases differ.
+type dialect struct {
+	lockOperator string // by id, yields the id
+	nextAudit    string // expression of the next audit sequence
+	notify       string // statement that wakes other servers at commit, or empty
+	lockRow      bool   // whether side updates need lockOperator
+}
+
+// Open opens the database, brings its schema up to date and starts the store.
+// A SQLite directory that another server has open is an error that names it, and
+// so is a database from a newer version of the program.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s := &Store{now: o.Now, logger: o.Logger, sink: o.AuditSink, cas: map[string]caFacts{}}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if o.DatabaseURL == "" {
+		s.backend, err = openSQLite(ctx, s, o.DataDir)
+	} else {
+		s.backend, err = openPostgres(ctx, s, o.DatabaseURL)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close waits for the updates that have begun, refuses later ones with ErrClosed
+// and closes the database.
+func (s *Store) Close() error { return s.backend.close() }
+
+// Now is the store's time: whole seconds UTC.
+func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Second) }
+
+// View runs fn on one unchanging state of the database; fn must not write.
+func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
+	return s.backend.view(ctx, func(q querier) error { return fn(s.newTx(ctx, q)) })
+}
+
+// Update runs fn in a transaction that no other Update interleaves with, and
+// returns nil once its commit is durable. An error of fn undoes all it did. fn
+// may run more than once and must have no effect but on its Tx. A cancelled ctx
+// is honoured while the update waits for its turn.
+func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
+	return s.backend.update(ctx, false, fn)
+}
+
+// committed tells the world about a transaction after its commit.
+func (s *Store) committed(tx *Tx) {
+	if s.sink != nil && len(tx.audited) > 0 {
+		s.sinkMu.Lock()
+		for _, e := range tx.audited {
+			s.sink(e, tx.now)
+		}
+		s.sinkMu.Unlock()
+	}
+	if tx.changed {
+		s.changes.wake()
+	}
+}

@@ -1,0 +1,96 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// proofMargin keeps a used proof beyond its end, for a clock that is set back.
+	proofMargin = 2 * time.Minute
+	// Every cleanEvery-th proof takes up to cleanMost old ones out.
+	cleanEvery = 16
+	cleanMost  = 64
+)
+
+// UseProof spends the jti of a leaf's proof, for all servers and restarts, or is
+// ErrReplayed. leaf names operator and serial.
+func (tx *Tx) UseProof(leaf, jti string, expires time.Time) error {
+	result, err := tx.Exec(`INSERT INTO used_proofs (leaf, jti, expires_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		leaf, jti, expires.Add(proofMargin).Unix())
+	if err != nil {
+		return fmt.Errorf("spending a proof: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, ErrReplayed)
+	}
+	if tx.store.proofs.Add(1)%cleanEvery != 0 {
+		return nil
+	}
+	_, err = tx.Exec(`DELETE FROM used_proofs WHERE (leaf, jti) IN (
+		SELECT leaf, jti FROM used_proofs WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, tx.now.Unix(), cleanMost)
+	if err != nil {
+		return fmt.Errorf("cleaning up used proofs: %w", err)
+	}
+	return nil
+}
+
+// CheckProof does the ledger's part of a proof check in the order of the
+// contract, spends its jti, and returns the proving leaf's entry. A role other
+// than "" must be the leaf's. With afterRevocation, receiver leaves that were
+// good when their operator was revoked are good still: they fetch its last
+// policy. Errors are *Refusal, or a fault.
+func (tx *Tx) CheckProof(p Proof, role string, afterRevocation bool) (Entry, error) {
+	entry, _, err := tx.checkProof(p, role, afterRevocation)
+	return entry, err
+}
+
+func (tx *Tx) checkProof(p Proof, role string, afterRevocation bool) (Entry, *standing, error) {
+	entry, err := tx.Entry(p.OperatorID, p.Serial)
+	if err == nil && entry.SPKI != p.SPKI || errors.Is(err, ErrNotFound) {
+		return Entry{}, nil, &Refusal{Reason: ReasonLeafNotInLedger}
+	}
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	holderID := entry.HolderID
+	if entry.Role == RoleReceiver {
+		holderID = ""
+	}
+	st, err := tx.standing(p.OperatorID, holderID)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	if !afterRevocation || !st.outlived(entry) {
+		if err := st.operatorOK(); err != nil {
+			return Entry{}, nil, err
+		}
+		if err := leafOK(entry); err != nil {
+			return Entry{}, nil, err
+		}
+	}
+	if role != "" && role != entry.Role {
+		return Entry{}, nil, &Refusal{Reason: ReasonRoleWrong}
+	}
+	if err := tx.UseProof(p.OperatorID+"/"+p.Serial, p.JTI, p.Expires); err != nil {
+		if errors.Is(err, ErrReplayed) {
+			return Entry{}, nil, &Refusal{Reason: ReasonProofReplayed}
+		}
+		return Entry{}, nil, err
+	}
+	return entry, st, st.holderOK(entry.Role)
+}
+
+// outlived reports whether a receiver's leaf was good until its operator was
+// revoked.
+func (s *standing) outlived(e Entry) bool {
+	if e.Role != RoleReceiver || !s.revokedAt.Valid {
+		return false
+	}
+	at := unix(s.revokedAt.Int64)
+	return !e.NotAfter.Before(at) && (e.RevokedAt == nil || !e.RevokedAt.Before(at))
+}

@@ -1,0 +1,124 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // driver "sqlite"
+)
+
+// DatabaseFile is the name of the SQLite file in the data directory.
+const DatabaseFile = "ikhnos.db"
+
+const readConnections = 8
+
+// Pragmas of every connection. FULL makes every commit durable; secure_delete
+// overwrites what is deleted, so an erased key is gone from the file. The log is
+// moved into the file at 16 MiB, not at every 4 MiB, because that costs a sync.
+const pragmas = "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+	"&_pragma=foreign_keys(1)&_pragma=secure_delete(1)&_pragma=wal_autocheckpoint(4096)" +
+	"&_pragma=cache_size(-16384)&_pragma=temp_store(MEMORY)"
+
+var sqliteDialect = dialect{
+	lockOperator: `SELECT id FROM operators WHERE id = $1`,
+	nextAudit:    `(SELECT COALESCE(MAX(sequence), 0) + 1 FROM audit)`,
+}
+
+// sqliteBackend reads through a pool and writes through one connection that one
+// goroutine owns.
+type sqliteBackend struct {
+	lock    *os.File
+	readers *sql.DB
+	writers *sql.DB
+	writer  *groupWriter
+	once    sync.Once
+	err     error
+}
+
+func openSQLite(ctx context.Context, s *Store, dir string) (_ backend, err error) {
+	b := &sqliteBackend{}
+	defer func() {
+		if err != nil {
+			_ = b.close()
+		}
+	}()
+	if b.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
+	file, err := filepath.Abs(filepath.Join(dir, DatabaseFile))
+	if err != nil {
+		return nil, fmt.Errorf("finding the database: %w", err)
+	}
+	// SQLite gives its other files the mode of this one.
+	if err := createPrivate(file); err != nil {
+		return nil, err
+	}
+	dsn := (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: pragmas}).String()
+	if b.writers, err = sql.Open("sqlite", dsn); err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	b.writers.SetMaxOpenConns(1)
+	if err := migrate(ctx, b.writers, goose.DialectSQLite3); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", file, err)
+	}
+	if b.readers, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	b.readers.SetMaxOpenConns(readConnections)
+	b.readers.SetMaxIdleConns(readConnections)
+	conn, err := b.writers.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	b.writer = startGroupWriter(s, conn)
+	return b, nil
+}
+
+func (b *sqliteBackend) dialect() *dialect { return &sqliteDialect }
+
+func (b *sqliteBackend) view(ctx context.Context, fn func(querier) error) error {
+	return viewTx(ctx, b.readers, &sql.TxOptions{ReadOnly: true}, fn)
+}
+
+func (b *sqliteBackend) update(ctx context.Context, _ bool, fn func(*Tx) error) error {
+	return b.writer.update(ctx, fn)
+}
+
+func (b *sqliteBackend) close() error {
+	b.once.Do(func() {
+		var errs []error
+		if b.writer != nil {
+			errs = append(errs, b.writer.close())
+		}
+		for _, db := range []*sql.DB{b.readers, b.writers} {
+			if db != nil {
+				errs = append(errs, db.Close())
+			}
+		}
+		if b.lock != nil {
+			errs = append(errs, b.lock.Close())
+		}
+		b.err = errors.Join(errs...)
+	})
+	return b.err
+}
+
+// viewTx runs fn in a transaction that is always rolled back.
+func viewTx(ctx context.Context, db *sql.DB, o *sql.TxOptions, fn func(querier) error) error {
+	tx, err := db.BeginTx(ctx, o)
+	if err != nil {
+		return fmt.Errorf("beginning to read: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	return fn(tx)
+}

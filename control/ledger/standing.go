@@ -1,0 +1,109 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Reasons of refusal: the words of the API (contract, section 9).
+const (
+	ReasonTokenUnknown        = "token_unknown"
+	ReasonTokenExpired        = "token_expired"
+	ReasonTokenRevoked        = "token_revoked"
+	ReasonTokenSpent          = "token_spent"
+	ReasonOperatorRevoked     = "operator_revoked"
+	ReasonLeafNotInLedger     = "leaf_not_in_ledger"
+	ReasonLeafRevoked         = "leaf_revoked"
+	ReasonLeafEnded           = "leaf_ended"
+	ReasonRoleWrong           = "role_wrong"
+	ReasonProofReplayed       = "proof_replayed"
+	ReasonSenderRevoked       = "sender_revoked"
+	ReasonSenderHeld          = "sender_held"
+	ReasonClusterNotApproved  = "cluster_not_approved"
+	ReasonKeyInUse            = "key_in_use"
+	ReasonCAEnded             = "ca_ended"
+	ReasonTooManyCertificates = "too_many_certificates"
+	ReasonUnavailable         = "unavailable"
+)
+
+// standing is what the store says of an operator and of one of its holders.
+type standing struct {
+	operatorID    string
+	orgID         string
+	operatorState string
+	createdAt     int64
+	revokedAt     sql.NullInt64
+	caCert        []byte
+	caKey         []byte
+	epoch         int64
+	// Of a sender; none of it of a receiver, or when there is no such sender.
+	name         sql.NullString
+	kind         sql.NullString
+	senderState  sql.NullString
+	removedAt    sql.NullInt64
+	clusterState sql.NullString
+}
+
+// standing reads both; holderID is "" for a receiver.
+func (tx *Tx) standing(operatorID, holderID string) (*standing, error) {
+	if tx.store.backend.dialect().lockRow {
+		if err := tx.LockOperator(operatorID); err != nil {
+			return nil, err
+		}
+	}
+	s := &standing{operatorID: operatorID}
+	err := tx.QueryRow(`SELECT o.org_id, o.state, o.created_at, o.revoked_at, o.client_ca_cert, o.client_ca_key,
+			n.epoch, s.name, s.kind, s.state, s.removed_at, c.state
+		FROM operators o
+		JOIN change_counter n ON n.id = 1
+		LEFT JOIN senders s ON s.operator_id = o.id AND s.holder_id = $2
+		LEFT JOIN clusters c ON s.kind = 'cluster' AND c.org_id = o.org_id AND c.id = s.holder_id
+		WHERE o.id = $1`, operatorID, holderID).
+		Scan(&s.orgID, &s.operatorState, &s.createdAt, &s.revokedAt, &s.caCert, &s.caKey,
+			&s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the standing of a holder: %w", err)
+	}
+	return s, nil
+}
+
+// operatorOK refuses for an operator that is not active.
+func (s *standing) operatorOK() error {
+	if s.operatorState != "active" {
+		return &Refusal{Reason: ReasonOperatorRevoked}
+	}
+	return nil
+}
+
+// holderOK refuses a sender that may not send; every receiver may be one.
+func (s *standing) holderOK(role string) error {
+	switch {
+	case role == RoleReceiver:
+		return nil
+	case s.senderState.String == "held":
+		return &Refusal{Reason: ReasonSenderHeld}
+	case s.senderState.String != "allowed" || s.removedAt.Valid:
+		return &Refusal{Reason: ReasonSenderRevoked}
+	case s.kind.String == KindCluster && s.clusterState.String != "approved":
+		return &Refusal{Reason: ReasonClusterNotApproved}
+	}
+	return nil
+}
+
+// leafOK refuses a leaf that is revoked or has ended.
+func leafOK(e Entry) error {
+	switch e.State {
+	case StateRevoked:
+		return &Refusal{Reason: ReasonLeafRevoked}
+	case StateEnded:
+		return &Refusal{Reason: ReasonLeafEnded}
+	}
+	return nil
+}
