@@ -13,26 +13,176 @@ const (
 	KeyOperatorName = "continuum.operator.name"
 )
 
+// reservedWord is the normal form that, alone or before an underscore, makes a
+// key reserved.
+const reservedWord = "continuum"
+
 // NormalForm folds every spelling that some store would take for the same key:
 // ASCII letters in lower case, every run of other bytes than letters and digits
 // one underscore, none at the ends.
 func NormalForm(key string) string {
-	out := make([]byte, 0, len(key))
+	return string(appendNormalForm(make([]byte, 0, len(key)), key, len(key)))
+}
+
+// appendNormalForm appends the normal form of key to dst and gives up as soon as
+// it is longer than limit bytes.
+func appendNormalForm(dst []byte, key string, limit int) []byte {
+	start := len(dst)
 	gap := false
-	for i := 0; i < len(key); i++ {
-		c := key[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if ('a' > c || c > 'z') && ('0' > c || c > '9') {
-			gap = len(out) > 0
+	for i := 0; i < len(key) && len(dst)-start <= limit; i++ {
+		c, ok := fold(key[i])
+		if !ok {
+			gap = len(dst) > start
 			continue
 		}
 		if gap {
-			out = append(out, '_')
+			dst = append(dst, '_')
 			gap = false
 		}
-		out = append(out, c)
+		dst = append(dst, c)
 	}
-	return string(out)
+	return dst
+}
+
+// fold returns an ASCII letter in lower case or a digit; ok is false for any
+// other byte.
+func fold(c byte) (folded byte, ok bool) {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c, 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
+}
+
+// opening marks the bytes with which a spelling of some key may begin. It rules
+// out almost every key of real data by a look at one or two bytes.
+type opening struct{ first, second [256]bool }
+
+// add marks the first byte of a normal form, in both cases, and every byte that
+// a spelling may put in front of it. The second byte of a spelling is that of the
+// form, or what could as well have been the first.
+func (o *opening) add(form string) {
+	for c := range o.first {
+		folded, ok := fold(byte(c))
+		o.first[c] = o.first[c] || !ok || folded == form[0]
+		o.second[c] = o.second[c] || o.first[c] || len(form) > 1 && folded == form[1]
+	}
+}
+
+// may is false only for a key that begins with another letter or digit.
+func (o *opening) may(key string) bool {
+	return len(key) < 2 || o.first[key[0]] && o.second[key[1]]
+}
+
+// KeySet is a set of keys in which every spelling of a member is one too. It is
+// immutable, and a look-up allocates nothing. The zero value is empty.
+type KeySet struct {
+	opening           opening
+	forms             map[string]struct{}
+	shortest, longest int // of forms
+}
+
+// NewKeySet makes the set of the given keys. A key without any letter or digit
+// has no normal form and is left out.
+func NewKeySet(keys ...string) *KeySet {
+	s := &KeySet{forms: make(map[string]struct{}, len(keys))}
+	for _, key := range keys {
+		form := NormalForm(key)
+		if form == "" {
+			continue
+		}
+		s.opening.add(form)
+		if len(s.forms) == 0 || len(form) < s.shortest {
+			s.shortest = len(form)
+		}
+		s.longest = max(s.longest, len(form))
+		s.forms[form] = struct{}{}
+	}
+	return s
+}
+
+// May is false only for a key that is neither a member nor free of letters and
+// digits. It looks at two bytes at most and is meant to be asked first.
+func (s *KeySet) May(key string) bool { return s.opening.may(key) }
+
+// Has reports whether key is a spelling of a member.
+func (s *KeySet) Has(key string) bool { return s.opening.may(key) && s.find(key) }
+
+func (s *KeySet) find(key string) bool {
+	if len(key) < s.shortest {
+		return false // a normal form is never longer than its spelling
+	}
+	var buffer [72]byte
+	_, ok := s.forms[string(appendNormalForm(buffer[:0], key, s.longest))]
+	return ok
+}
+
+// Reserved tells keys that only continuumidentity may write from all others: those
+// whose normal form is `continuum` or starts with `continuum_`, and every
+// spelling of the further keys. It is immutable, and a look-up allocates nothing.
+// The zero value reserves nothing.
+type Reserved struct {
+	opening opening
+	more    *KeySet // nil in the zero value
+}
+
+// NewReserved returns the rule with further reserved keys.
+func NewReserved(more ...string) *Reserved {
+	r := &Reserved{more: NewKeySet(more...)}
+	r.opening = r.more.opening
+	r.opening.add(reservedWord)
+	return r
+}
+
+// May is false only for a key that is neither reserved nor free of letters and
+// digits. It looks at two bytes at most and is meant to be asked first.
+func (r *Reserved) May(key string) bool { return r.opening.may(key) }
+
+// Has reports whether key is reserved.
+func (r *Reserved) Has(key string) bool { return r.opening.may(key) && r.find(key) }
+
+func (r *Reserved) find(key string) bool {
+	return r.more != nil && (IsContinuum(key) || r.more.Has(key))
+}
+
+// IsBlank reports whether key has no letter and no digit, and so no normal form.
+// A store that flattens nested maps leaves it no part in the flat name.
+func IsBlank(key string) bool {
+	for i := range len(key) {
+		if isWordByte(key[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsContinuum reports whether the normal form of key is `continuum` or starts
+// with `continuum_`.
+func IsContinuum(key string) bool {
+	const n = len(reservedWord)
+	if len(key) < n {
+		return false
+	}
+	if c, ok := fold(key[n-1]); ok && c != reservedWord[n-1] {
+		if _, ok := fold(key[0]); ok {
+			return false // the usual case: another word that begins alike
+		}
+	}
+	i := 0
+	for i < len(key) && !isWordByte(key[i]) {
+		i++
+	}
+	if len(key)-i < n {
+		return false
+	}
+	for j := range n {
+		if c, _ := fold(key[i+j]); c != reservedWord[j] {
+			return false
+		}
+	}
+	return len(key)-i == n || !isWordByte(key[i+n])
+}
+
+func isWordByte(c byte) bool {
+	_, ok := fold(c)
+	return ok
 }

@@ -1,0 +1,158 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package liveness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ikhnos/continuum/control/ledger"
+	"github.com/ikhnos/continuum/control/operators"
+	"github.com/ikhnos/continuum/internal/controlapi"
+)
+
+const (
+	// OnlineFor is how long after a heartbeat an operator counts as online (HS-3).
+	OnlineFor = 180 * time.Second
+	// writeEvery is the shortest time between two writes for one operator (HB-24).
+	writeEvery = 15 * time.Second
+)
+
+// States of an operator's health.
+const (
+	StateUnknown = "unknown"
+	StateOnline  = "online"
+	StateOffline = "offline"
+)
+
+// Secrets tells whose heartbeat secret one is; *operators.Service does. Every
+// secret that is not accepted is the same heartbeat_unauthorized (HB-22).
+type Secrets interface {
+	HeartbeatOperator(ctx context.Context, secret string) (operatorID string, err error)
+}
+
+// Tracker keeps when each operator was last heard.
+type Tracker struct {
+	store   *ledger.Store
+	secrets Secrets
+
+	mu    sync.Mutex
+	wrote map[string]time.Time // by operator id, guarded by mu
+}
+
+// New returns a tracker on store.
+func New(store *ledger.Store, secrets Secrets) *Tracker {
+	return &Tracker{store: store, secrets: secrets, wrote: map[string]time.Time{}}
+}
+
+// Beat takes one heartbeat: the bearer secret that came with it and, when the
+// body was a heartbeat of ours, that body, else nil. It writes at most once per
+// operator in 15 s, and returns the operator's id or heartbeat_unauthorized.
+func (t *Tracker) Beat(ctx context.Context, bearer string, body *controlapi.Heartbeat) (string, error) {
+	id, err := t.secrets.HeartbeatOperator(ctx, bearer)
+	if err != nil || !t.due(id, t.store.Now()) {
+		return id, err
+	}
+	if err := t.write(ctx, id, body); err != nil {
+		t.forget(id)
+		return "", fmt.Errorf("writing a heartbeat: %w", err)
+	}
+	return id, nil
+}
+
+// due reports whether the operator may be written now, and takes that right.
+func (t *Tracker) due(id string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, ok := t.wrote[id]; ok && now.Before(last.Add(writeEvery)) {
+		return false
+	}
+	t.wrote[id] = now
+	return true
+}
+
+func (t *Tracker) forget(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.wrote, id)
+}
+
+func (t *Tracker) write(ctx context.Context, id string, body *controlapi.Heartbeat) error {
+	text := ""
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("encoding it: %w", err)
+		}
+		text = string(encoded)
+	}
+	return t.store.Update(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.Exec(`UPDATE operators SET last_seen_at = $1, last_beat = $2 WHERE id = $3`,
+			tx.Now().Unix(), text, id)
+		return err
+	})
+}
+
+// Health judges an operator by its last heartbeat: minted says that a heartbeat
+// secret exists, lastSeen is nil when none ever arrived.
+func Health(minted, revoked bool, lastSeen *time.Time, now time.Time) *operators.Health {
+	h := &operators.Health{State: StateUnknown, LastSeenAt: lastSeen, Reporting: minted && lastSeen != nil}
+	switch {
+	case lastSeen == nil || !minted && !revoked:
+	case revoked || now.Sub(*lastSeen) > OnlineFor:
+		h.State = StateOffline
+	default:
+		h.State = StateOnline
+	}
+	return h
+}
+
+// Judge fills in the health of an operator from what was last heard of it.
+func (t *Tracker) Judge(op *operators.Operator, b Beats) {
+	op.Health = Health(op.HeartbeatMinted, op.State == operators.OperatorRevoked, b.LastSeenAt, t.store.Now())
+}
+
+// Beats is what was last heard of one operator.
+type Beats struct {
+	LastSeenAt *time.Time
+	Body       *controlapi.Heartbeat // nil when the last body was not one of ours
+}
+
+// Last returns what was last heard of every operator of an organisation, by id.
+// Operators that were never heard are absent.
+func (t *Tracker) Last(ctx context.Context, orgID string) (map[string]Beats, error) {
+	last := map[string]Beats{}
+	err := t.store.View(ctx, func(tx *ledger.Tx) error {
+		rows, err := tx.Query(`SELECT id, last_seen_at, last_beat FROM operators
+			WHERE org_id = $1 AND last_seen_at IS NOT NULL`, orgID)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var id, text string
+			var seen int64
+			if err := rows.Scan(&id, &seen, &text); err != nil {
+				return err
+			}
+			at := time.Unix(seen, 0).UTC()
+			beats := Beats{LastSeenAt: &at}
+			if text != "" {
+				beats.Body = &controlapi.Heartbeat{}
+				if err := json.Unmarshal([]byte(text), beats.Body); err != nil {
+					return fmt.Errorf("reading the last heartbeat of %s: %w", id, err)
+				}
+			}
+			last[id] = beats
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading heartbeats: %w", err)
+	}
+	return last, nil
+}

@@ -1,0 +1,276 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ikhnos/continuum/control/audit"
+	"github.com/ikhnos/continuum/control/ledger"
+	"github.com/ikhnos/continuum/internal/controlapi"
+)
+
+const (
+	// maxInstanceName bounds the name of an instance, in characters.
+	maxInstanceName = 253
+	// forgetAfter is how long an instance stays listed that reports no more while
+	// another instance of its operator still does: a pod that was replaced.
+	forgetAfter = time.Hour
+	// refusalWindow is how long after a revocation a first refusal belongs to it.
+	refusalWindow = time.Hour
+)
+
+// CheckReport tests the rules on a report's values.
+func CheckReport(r *controlapi.Report) error {
+	if n := utf8.RuneCountInString(r.Instance); n < 1 || n > maxInstanceName {
+		p := controlapi.NewProblem(controlapi.ReasonValidationFailed, "")
+		p.Errors = []controlapi.FieldError{{Field: "instance", Detail: "1 to 253 characters"}}
+		return p
+	}
+	return nil
+}
+
+// Recorded is what a report brought about.
+type Recorded struct {
+	// Confirmed are the times from a revocation's commit to its being enforced by
+	// the instance, for each receipt that the report confirmed.
+	Confirmed []time.Duration
+	// Rekeyed are the senders of a rekey in progress that the instance has accepted
+	// with a newer leaf.
+	Rekeyed []controlapi.ReportSender
+}
+
+// Record stores the newest report of an instance of operatorID, confirms the
+// receipts that it answers, and takes over the denials that it remembers across
+// a new epoch. It refuses a report above the server's own number. After the
+// commit the caller calls Reported.
+func (h *Hub) Record(tx *ledger.Tx, operatorID string, r *controlapi.Report) (out Recorded, err error) {
+	version, err := tx.Version()
+	if err != nil {
+		return out, err
+	}
+	if controlapi.Version(version).Less(r.Policy.Version) {
+		return out, controlapi.NewProblem(controlapi.ReasonLedgerRollback, "")
+	}
+	if r.Denied != nil {
+		if err := h.recoverDenials(tx, operatorID, r.Denied); err != nil {
+			return out, fmt.Errorf("taking over denials: %w", err)
+		}
+	}
+	if err := storeReport(tx, operatorID, r); err != nil {
+		return out, fmt.Errorf("storing a report: %w", err)
+	}
+	if out.Confirmed, err = confirmReceipts(tx, operatorID, r); err != nil {
+		return out, fmt.Errorf("confirming receipts: %w", err)
+	}
+	if out.Rekeyed, err = rekeyed(tx, operatorID, r); err != nil {
+		return out, fmt.Errorf("looking for rekeyed senders: %w", err)
+	}
+	return out, nil
+}
+
+// rekeyed are the reported senders of a rekey whose last leaf is not among those
+// that are replaced.
+func rekeyed(tx *ledger.Tx, operatorID string, r *controlapi.Report) ([]controlapi.ReportSender, error) {
+	rows, err := tx.Query(`SELECT name, replaced_serials FROM senders WHERE operator_id = $1 AND replaced_until IS NOT NULL`, operatorID)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	replaced := map[string]string{}
+	for rows.Next() {
+		var name, serials string
+		if err := rows.Scan(&name, &serials); err != nil {
+			return nil, err
+		}
+		replaced[name] = serials
+	}
+	var done []controlapi.ReportSender
+	for _, s := range r.Senders {
+		serials, ok := replaced[s.Name]
+		if ok && s.Serial != "" && !strings.Contains(serials, `"`+s.Serial+`"`) {
+			done = append(done, s)
+		}
+	}
+	return done, rows.Err()
+}
+
+func storeReport(tx *ledger.Tx, operatorID string, r *controlapi.Report) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding it: %w", err)
+	}
+	now := tx.Now()
+	if _, err := tx.Exec(`DELETE FROM reports WHERE operator_id = $1 AND reported_at < $2`,
+		operatorID, now.Add(-forgetAfter).Unix()); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO reports (operator_id, instance, epoch, number, report, reported_at)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (operator_id, instance) DO UPDATE SET epoch = excluded.epoch, number = excluded.number,
+			report = excluded.report, reported_at = excluded.reported_at`,
+		operatorID, r.Instance, r.Policy.Epoch, r.Policy.Number, string(text), now.Unix())
+	return err
+}
+
+// pendingReceipt is a receipt that an instance may have something to say on.
+type pendingReceipt struct {
+	id, sender  string
+	applied     bool
+	committedAt int64 // Unix milliseconds
+}
+
+func confirmReceipts(tx *ledger.Tx, operatorID string, r *controlapi.Report) (confirmed []time.Duration, err error) {
+	pending, err := pendingReceipts(tx, operatorID, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pending {
+		lastAccepted, firstRefused := senderTimes(r, p.sender)
+		if !p.applied {
+			_, err = tx.Exec(`UPDATE receipt_instances SET applied_at_ms = $1, last_accepted_at_ms = $2
+				WHERE receipt_id = $3 AND operator_id = $4 AND instance = $5`,
+				appliedAt(r), nullable(lastAccepted), p.id, operatorID, r.Instance)
+			if err != nil {
+				return nil, err
+			}
+			confirmed = append(confirmed, time.Duration(appliedAt(r)-p.committedAt)*time.Millisecond)
+		}
+		if firstRefused > 0 {
+			_, err = tx.Exec(`UPDATE receipt_instances SET first_refused_at_ms = $1
+				WHERE receipt_id = $2 AND operator_id = $3 AND instance = $4`,
+				firstRefused, p.id, operatorID, r.Instance)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return confirmed, nil
+}
+
+// pendingReceipts are those at or below the reported version that the instance
+// has not confirmed, or whose first refusal is still unknown.
+func pendingReceipts(tx *ledger.Tx, operatorID string, r *controlapi.Report) ([]pendingReceipt, error) {
+	rows, err := tx.Query(`SELECT i.receipt_id, i.sender, i.applied_at_ms IS NOT NULL, r.committed_at_ms
+		FROM receipt_instances i JOIN receipts r ON r.id = i.receipt_id
+		WHERE i.operator_id = $1 AND i.instance = $2
+			AND (r.epoch < $3 OR r.epoch = $3 AND r.number <= $4)
+			AND (i.applied_at_ms IS NULL OR i.first_refused_at_ms IS NULL AND r.committed_at_ms > $5)`,
+		operatorID, r.Instance, r.Policy.Epoch, r.Policy.Number, tx.Now().Add(-refusalWindow).UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var pending []pendingReceipt
+	for rows.Next() {
+		var p pendingReceipt
+		if err := rows.Scan(&p.id, &p.sender, &p.applied, &p.committedAt); err != nil {
+			return nil, err
+		}
+		pending = append(pending, p)
+	}
+	return pending, rows.Err()
+}
+
+// senderTimes finds when a sender was last accepted and first refused, in Unix
+// milliseconds of the server's clock; sender "" means any. 0 means never.
+func senderTimes(r *controlapi.Report, sender string) (lastAccepted, firstRefused int64) {
+	for _, s := range r.Senders {
+		if sender != "" && s.Name != sender {
+			continue
+		}
+		accepted := s.LastAcceptedAtMs
+		if accepted == 0 && s.LastAcceptedAt != nil {
+			accepted = s.LastAcceptedAt.UnixMilli()
+		}
+		if accepted > 0 {
+			lastAccepted = max(lastAccepted, accepted+r.ClockOffsetMs)
+		}
+		if refused := s.FirstRefusedAtMs + r.ClockOffsetMs; s.FirstRefusedAtMs > 0 && (firstRefused == 0 || refused < firstRefused) {
+			firstRefused = refused
+		}
+	}
+	return lastAccepted, firstRefused
+}
+
+func appliedAt(r *controlapi.Report) int64 {
+	ms := r.Policy.AppliedAtMs
+	if ms == 0 {
+		ms = r.Policy.AppliedAt.UnixMilli()
+	}
+	return ms + r.ClockOffsetMs
+}
+
+func nullable(ms int64) any {
+	if ms == 0 {
+		return nil
+	}
+	return ms
+}
+
+// recoverDenials denies again what an operator denied before the server was
+// restored: senders that nobody has decided on since, and leaves with all that
+// was renewed from them.
+func (h *Hub) recoverDenials(tx *ledger.Tx, operatorID string, denied *controlapi.ReportDenied) error {
+	version, err := tx.Version()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, name := range denied.Names {
+		result, err := tx.Exec(`UPDATE senders SET state = $1 WHERE operator_id = $2 AND name = $3
+			AND state <> $1 AND since_epoch < $4`,
+			controlapi.SenderRevoked, operatorID, name, version.Epoch)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			continue
+		}
+		if _, err := tx.RevokeHolder(operatorID, name, ledger.RoleSender, recoveredReason); err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	serials := 0
+	for _, serial := range denied.Serials {
+		revoked, err := tx.RevokeLeaf(operatorID, serial, recoveredReason)
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		serials += len(revoked)
+	}
+	if len(names) == 0 && serials == 0 {
+		return nil
+	}
+	return finishRecovery(tx, operatorID, names, serials)
+}
+
+// recoveredReason is the revokeReason of leaves denied by a first report.
+const recoveredReason = "recovered"
+
+func finishRecovery(tx *ledger.Tx, operatorID string, names []string, serials int) error {
+	version, err := tx.NextVersion(operatorID)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := tx.Exec(`UPDATE senders SET since_epoch = $1, since_number = $2 WHERE operator_id = $3 AND name = $4`,
+			version.Epoch, version.Number, operatorID, name); err != nil {
+			return err
+		}
+	}
+	var orgID string
+	if err := tx.QueryRow(`SELECT org_id FROM operators WHERE id = $1`, operatorID).Scan(&orgID); err != nil {
+		return err
+	}
+	return tx.Audit(audit.Entry{
+		OrgID: orgID, Actor: operatorID, Event: audit.DenialsRecovered, Object: operatorID,
+		Detail: map[string]any{"names": names, "leaves": serials},
+	})
+}
