@@ -1,0 +1,12 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package demo
+
+import "os/exec"
+
+// endWithParent has no counterpart here: a demo that is killed leaves its
+// children, one that is stopped does not.
+func endWithParent(*exec.Cmd) {}

@@ -1,0 +1,156 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ikhnos/continuum/control/cli/apiclient"
+	"github.com/ikhnos/continuum/control/operators"
+)
+
+const theOperator = "the operator's id"
+
+func newOperatorCommand() *cobra.Command {
+	return group("operator", "Regional and central operators: the collectors that receive from senders",
+		newOperatorCreateCommand(), newOperatorListCommand(), newOperatorGetCommand(), newOperatorAddressCommand(),
+		newOperatorHeartbeatCommand(), newOperatorInstallCommand(), newOperatorRevokeCommand(), newOperatorDeleteCommand())
+}
+
+func newOperatorCreateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make an operator with its own CA, and print how its collector enrols",
+		Args:  exactArgs("a name"),
+		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+			request, err := operatorRequest(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			made, err := client.CreateOperator(cmd.Context(), request)
+			if err != nil {
+				return err
+			}
+			for _, warning := range made.Warnings {
+				warn(cmd, "%s", warning)
+			}
+			if text(cmd, "output") != formatTable {
+				return show(cmd, made, nil)
+			}
+			return showInstall(cmd, client, made)
+		}),
+	}
+	cmd.Flags().String("id", "", "id, op-…; made from the name when left out")
+	addChoice(cmd, "role", "where it stands", string(operators.RoleRegional), string(operators.RoleCentral))
+	cmd.Flags().String("destination", "", "where it sends to: a central operator's id, or HOST:PORT")
+	cmd.Flags().StringArray("label", nil, "label that is stamped on what passes it, NAME=VALUE (repeatable)")
+	cmd.Flags().StringSlice("source", nil, "clusters to connect at once")
+	addChoice(cmd, "heartbeat", "it tells that it is alive", string(operators.SwitchOff), string(operators.SwitchOn))
+	addChoice(cmd, "exposure", "how far its Service reaches", string(operators.ExposureCluster),
+		string(operators.ExposureNodePort), string(operators.ExposureLoadBalancer))
+	addOperatorInstallFlags(cmd)
+	return cmd
+}
+
+func operatorRequest(cmd *cobra.Command, name string) (operators.OperatorRequest, error) {
+	pairs, _ := cmd.Flags().GetStringArray("label")
+	labels, err := parseLabels(pairs)
+	if err != nil {
+		return operators.OperatorRequest{}, err
+	}
+	sources, _ := cmd.Flags().GetStringSlice("source")
+	return operators.OperatorRequest{
+		ID:               text(cmd, "id"),
+		Name:             name,
+		Role:             operators.OperatorRole(text(cmd, "role")),
+		Destination:      parseDestination(text(cmd, "destination")),
+		Labels:           labels,
+		SourceClusterIDs: sources,
+		Heartbeat:        operators.Switch(text(cmd, "heartbeat")),
+		Exposure:         operators.Exposure(text(cmd, "exposure")),
+	}, nil
+}
+
+// parseDestination takes an operator's id, which never holds a colon, or an
+// endpoint, which always does.
+func parseDestination(s string) *operators.Destination {
+	switch {
+	case s == "":
+		return nil
+	case strings.HasPrefix(s, "op-") && !strings.Contains(s, ":"):
+		return &operators.Destination{Kind: operators.DestinationOperator, OperatorID: s}
+	default:
+		return &operators.Destination{Kind: operators.DestinationOTLP, Endpoint: s}
+	}
+}
+
+func destinationText(d *operators.Destination) string {
+	if d == nil {
+		return ""
+	}
+	return firstOf(d.OperatorID, d.Endpoint)
+}
+
+func newOperatorListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Operators and whether they are heard",
+		Args:  exactArgs(),
+		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, _ []string) error {
+			all, err := client.Operators(cmd.Context())
+			if err != nil {
+				return err
+			}
+			now := environmentOf(cmd).now()
+			header := []string{"ID", "NAME", "ROLE", "STATE", "LAST HEARD", "DESTINATION", "ADDRESS", "LABELS"}
+			empty := "No operator yet. It receives telemetry from your clusters: ikhnos operator create NAME"
+			return showList(cmd, all, empty, header, func(o operators.Operator) []string {
+				heard := ""
+				if o.Health != nil && o.Health.LastSeenAt != nil {
+					heard = until(*o.Health.LastSeenAt, now)
+				}
+				return []string{o.ID, o.Name, string(o.Role), operatorWord(&o), heard,
+					destinationText(o.Destination), o.Address, labelsText(o.Labels)}
+			})
+		}),
+	}
+}
+
+// operatorWord is one word for how an operator is.
+func operatorWord(o *operators.Operator) string {
+	if o.State != operators.OperatorActive || o.Health == nil {
+		return string(o.State)
+	}
+	return o.Health.State
+}
+
+func newOperatorGetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "get ID",
+		Short: "One operator",
+		Args:  exactArgs(theOperator),
+		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+			o, err := client.Operator(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return show(cmd, o, func(w io.Writer) { writeOperator(w, o) })
+		}),
+	}
+}
+
+func writeOperator(w io.Writer, o *operators.Operator) {
+	heard := ""
+	if o.Health != nil {
+		heard = dateOf(o.Health.LastSeenAt)
+	}
+	fields(w, "id", o.ID, "name", o.Name, "role", string(o.Role), "state", operatorWord(o), "last heard", heard,
+		"destination", destinationText(o.Destination),
+		"senders dial", operatorAddress(o), "verified as", stableName(o.ID),
+		"exposure", string(o.Exposure), "heartbeat", string(o.Heartbeat), "labels", labelsText(o.Labels),
+		"sources", strings.Join(o.SourceClusterIDs, ", "), "created", date(o.CreatedAt), "revoked", dateOf(o.RevokedAt))
+}

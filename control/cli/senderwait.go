@@ -1,0 +1,90 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ikhnos/continuum/control/cli/apiclient"
+	"github.com/ikhnos/continuum/control/liveness"
+)
+
+const (
+	waitTimeout = 5 * time.Minute
+	waitPoll    = time.Second
+)
+
+// newSenderWaitCommand ends when data of a sender was accepted: one line a step,
+// exit code 4 when that takes longer than --timeout.
+func newSenderWaitCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wait ID",
+		Short: "Wait until data of a sender was accepted",
+		Args:  exactArgs(theSender),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			patience, _ := cmd.Flags().GetDuration("timeout")
+			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			defer cancel()
+			cmd.SetContext(ctx)
+			return withClient(waitForSender)(cmd, args)
+		},
+	}
+	addOperatorFlag(cmd)
+	cmd.Flags().Duration("timeout", waitTimeout, "give up after this long, with exit code 4")
+	return cmd
+}
+
+func waitForSender(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+	ticker := time.NewTicker(environmentOf(cmd).pollEvery(waitPoll))
+	defer ticker.Stop()
+	told := 0
+	for {
+		sender, err := client.Sender(cmd.Context(), text(cmd, "operator"), args[0])
+		if err != nil && cmd.Context().Err() == nil {
+			return err
+		}
+		if err == nil {
+			if told = tellSteps(cmd, sender, told); sender.LastAcceptedAt != nil {
+				return nil
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-cmd.Context().Done():
+			return waitedTooLong(cmd, args[0])
+		}
+	}
+}
+
+// tellSteps prints the steps that were reached since told of them, and returns
+// how many there are now.
+func tellSteps(cmd *cobra.Command, s *liveness.SenderStatus, told int) int {
+	steps := []string{fmt.Sprintf("%s may send to %s", s.HolderID, s.OperatorID)}
+	if s.NotAfter != nil {
+		steps = append(steps, "it has a certificate, which ends "+date(*s.NotAfter))
+	}
+	if s.LastAcceptedAt != nil {
+		steps = append(steps, "its data was accepted at "+date(*s.LastAcceptedAt))
+	}
+	for ; told < len(steps); told++ {
+		_, _ = fmt.Fprintln(cmd.OutOrStdout(), steps[told])
+	}
+	return told
+}
+
+func waitedTooLong(cmd *cobra.Command, holderID string) error {
+	if !errors.Is(cmd.Context().Err(), context.DeadlineExceeded) {
+		return cmd.Context().Err()
+	}
+	return &exitError{exitNotConfirmed, &explained{
+		what: "no data of " + holderID + " was accepted yet",
+		why:  "the operator has not reported any within " + text(cmd, "timeout"),
+		do:   "ikhnos sender get " + holderID + ", and the log of the sender's collector",
+	}}
+}
