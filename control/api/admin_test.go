@@ -316,16 +316,16 @@ func TestReading(t *testing.T) {
 	assert.Equal(t, map[string]int{liveness.StatusActive: 1, liveness.StatusNotEnrolled: 1}, summary.Senders)
 	require.NotNil(t, summary.NextRenewal)
 
-	var all []trail.Entry
+	var all []trail.Record
 	for cursor := ""; ; {
-		page := admin1[operators.List[trail.Entry]](h, http.MethodGet, "/audit?limit=3&cursor="+cursor, nil)
+		page := admin1[operators.List[trail.Record]](h, http.MethodGet, "/audit?limit=3&cursor="+cursor, nil)
 		all = append(all, page.Items...)
 		if cursor = page.NextCursor; cursor == "" {
 			break
 		}
 	}
-	assert.True(t, slices.IsSortedFunc(all, func(a, b trail.Entry) int { return int(b.Sequence - a.Sequence) }))
-	assert.Len(t, admin1[operators.List[trail.Entry]](h, http.MethodGet, "/audit?event=cluster-approved", nil).Items, 2)
+	assert.True(t, slices.IsSortedFunc(all, func(a, b trail.Record) int { return int(b.Sequence - a.Sequence) }))
+	assert.Len(t, admin1[operators.List[trail.Record]](h, http.MethodGet, "/audit?event=cluster-approved", nil).Items, 2)
 	refused(t, h.send(h.request(http.MethodGet, "/api/v1/orgs/default/audit?cursor=x", h.token, nil)), controlapi.ReasonRequestMalformed)
 
 	a := h.send(h.request(http.MethodGet, "/api/v1/orgs/default/operators/op-eu/ledger?after=1", h.token, nil))

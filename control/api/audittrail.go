@@ -12,7 +12,7 @@ import (
 
 // auditTrail lists the changes of an organisation, newest first; filters actor,
 // event, object and since.
-func (s *Server) auditTrail(ctx context.Context, r *request, p operators.Page) (list operators.List[trail.Entry], err error) {
+func (s *Server) auditTrail(ctx context.Context, r *request, p operators.Page) (list operators.List[trail.Record], err error) {
 	since, err := r.instant("since")
 	if err != nil {
 		return list, err

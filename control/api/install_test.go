@@ -47,6 +47,6 @@ func TestInstall(t *testing.T) {
 	_, token, _ := strings.Cut(out.Blocks[0].Text, "END'")
 	token = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(token[strings.Index(token, "iktok_"):]), "END"))
 	assert.Equal(t, http.StatusOK, h.enroll(token, newKey(t)).StatusCode)
-	assert.Len(t, admin1[operators.List[trail.Entry]](h, http.MethodGet, "/audit?event=operator-install-reissued", nil).Items, 1)
+	assert.Len(t, admin1[operators.List[trail.Record]](h, http.MethodGet, "/audit?event=operator-install-reissued", nil).Items, 1)
 	refused(t, h.send(h.request(http.MethodPost, "/api/v1/orgs/default/operators/op-eu/install", h.token, `{"format":"punch cards"}`)), controlapi.ReasonValidationFailed)
 }

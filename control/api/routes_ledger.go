@@ -34,6 +34,11 @@ func (s *Server) ledgerPaths() {
 		listing(func(ctx context.Context, r *request, p operators.Page) (operators.List[ledger.Entry], error) {
 			return s.entries(ctx, r, p, "")
 		}))
+	admin(s, endpoint{method: http.MethodPost, path: orgPath + "/certificates/adopt", role: operators.RoleAdmin,
+		summary: "After a restore: admit leaves that our CAs signed and the ledger lacks"},
+		func(ctx context.Context, r *request, in operators.AdoptRequest) (operators.Adoptions, error) {
+			return s.cfg.Operators.Adopt(ctx, r.actor, in)
+		})
 	admin(s, endpoint{method: http.MethodPost, path: operatorPath + "/certificates/{serial}/revoke", role: operators.RoleAdmin, query: withWait, bodyOptional: true,
 		summary: "Revoke one leaf and what was renewed from it"},
 		func(ctx context.Context, r *request, in operators.NoteRequest) (*controlapi.Receipt, error) {

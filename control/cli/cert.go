@@ -18,7 +18,7 @@ const theSerial = "the certificate's serial number"
 
 func newCertCommand() *cobra.Command {
 	return group("cert", "Certificates that were issued, and any PEM file",
-		newCertListCommand(), newCertGetCommand(), newCertRevokeCommand(), newCertInspectCommand())
+		newCertListCommand(), newCertGetCommand(), newCertRevokeCommand(), newCertInspectCommand(), newCertAdoptCommand())
 }
 
 func newCertListCommand() *cobra.Command {

@@ -22,10 +22,9 @@ import (
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
-// Settings of the store that belong to the server as a whole, and the row that
-// its own CA key is sealed for. `passphrase change` seals that key again too.
+// Settings of the store with the server's own CA, and the row that its key is
+// sealed for. `passphrase change` seals that key again too.
 const (
-	settingSealing      = "key_sealing"
 	settingServerCACert = "server_ca_cert"
 	settingServerCAKey  = "server_ca_key"
 	rowServerCA         = "server CA"
@@ -45,7 +44,7 @@ type keys struct {
 func openKeys(ctx context.Context, store *ledger.Store, passphrase []byte, cost pki.SealCost) (*keys, error) {
 	var k keys
 	err := store.Update(ctx, func(tx *ledger.Tx) (err error) {
-		setting, ok, err := tx.Setting(settingSealing)
+		setting, ok, err := tx.Setting(pki.SettingSealing)
 		if err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func openKeys(ctx context.Context, store *ledger.Store, passphrase []byte, cost 
 			if setting, err = pki.NewSealSetting(passphrase, cost); err != nil {
 				return err
 			}
-			if err := tx.SetSetting(settingSealing, setting); err != nil {
+			if err := tx.SetSetting(pki.SettingSealing, setting); err != nil {
 				return err
 			}
 		}

@@ -19,6 +19,8 @@ const pendingClusters = string(operators.ClusterPending)
 // attentionWords are the shape and the words of each kind of attention.
 var attentionWords = map[string]struct{ shape, word string }{
 	liveness.AttentionUnconfirmed: {"✕", "not confirmed"},
+	liveness.AttentionRecovering:  {"◷", "recovering"},
+	liveness.AttentionLost:        {"⬣", "lost in the restore"},
 	liveness.AttentionOperator:    {"▲", "offline"},
 	liveness.AttentionSilent:      {"▲", "silent"},
 	liveness.AttentionExpired:     {"⊗", "expired"},

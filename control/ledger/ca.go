@@ -40,7 +40,7 @@ func (tx *Tx) EraseCA(operatorID string) error {
 	if _, err := tx.Exec(`UPDATE operators SET client_ca_key = NULL WHERE id = $1`, operatorID); err != nil {
 		return fmt.Errorf("erasing a CA key: %w", err)
 	}
-	tx.erased = true
+	tx.Scrub()
 	_, err := tx.Append(operatorID, map[string]any{"type": EventCAErased})
 	return err
 }

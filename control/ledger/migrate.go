@@ -19,9 +19,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema up to date. On PostgreSQL replicas that start
-// together wait for each other.
-func migrate(ctx context.Context, db *sql.DB, d goose.Dialect) error {
+// migrate brings the schema up to date, or to version to unless that is 0. On
+// PostgreSQL replicas that start together wait for each other.
+func migrate(ctx context.Context, db *sql.DB, d goose.Dialect, to int64) error {
 	files, err := migrationFiles(d == goose.DialectSQLite3)
 	if err != nil {
 		return fmt.Errorf("reading the migrations: %w", err)
@@ -38,17 +38,37 @@ func migrate(ctx context.Context, db *sql.DB, d goose.Dialect) error {
 	if err != nil {
 		return fmt.Errorf("reading the migrations: %w", err)
 	}
-	if _, err := p.Up(ctx); err != nil {
+	sources := p.ListSources()
+	newest := sources[len(sources)-1].Version
+	if to == 0 {
+		to = newest
+	}
+	if to > newest {
+		return newerSchema(to, newest)
+	}
+	if _, err := p.UpTo(ctx, to); err != nil {
 		return fmt.Errorf("bringing the schema up to date: %w", err)
 	}
-	current, newest, err := p.GetVersions(ctx)
+	current, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the schema version: %w", err)
 	}
 	if current > newest {
-		return fmt.Errorf("the database has schema version %d, this program knows %d: use a newer ikhnos", current, newest)
+		return newerSchema(current, newest)
 	}
 	return nil
+}
+
+func newerSchema(version, newest int64) error {
+	return fmt.Errorf("the database has schema version %d, this program knows %d: use a newer ikhnos", version, newest)
+}
+
+// Schema is the version of the database's schema.
+func (tx *Tx) Schema() (version int64, err error) {
+	if err := tx.QueryRow(`SELECT MAX(version_id) FROM goose_db_version`).Scan(&version); err != nil {
+		return 0, fmt.Errorf("reading the schema version: %w", err)
+	}
+	return version, nil
 }
 
 // migrationFiles are the embedded files; for SQLite with what they say for it

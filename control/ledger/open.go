@@ -6,6 +6,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,11 @@ type Options struct {
 	DatabaseURL string
 	Now         func() time.Time
 	Logger      *slog.Logger
+	// Alone also refuses a database that a server has open, for work that no server
+	// may see half done; a data directory never has two users.
+	Alone bool
+	// Schema is the version to which an older schema is brought; 0 means the newest.
+	Schema int64
 	// AuditSink gets every audit entry with its time after its commit, from one
 	// goroutine at a time; may be nil.
 	AuditSink func(audit.Entry, time.Time)
@@ -59,26 +65,42 @@ type backend interface {
 type dialect struct {
 	lockOperator string // by id, yields the id
 	nextAudit    string // expression of the next audit sequence
-	notify       string // statement that wakes other servers at commit, or empty
+	alignAudit   string // query that makes nextAudit follow the last row, or empty
 	lockRow      bool   // whether side updates need lockOperator
 }
 
 // Open opens the database, brings its schema up to date and starts the store.
 // A SQLite directory that another server has open is an error that names it, and
 // so is a database from a newer version of the program.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o Options) (*Store, error) { return open(ctx, o, false) }
+
+// Attach opens an existing database beside a server that may be running. It
+// makes nothing, changes no schema, and is never woken by Changes.
+func Attach(ctx context.Context, o Options) (*Store, error) { return open(ctx, o, true) }
+
+func open(ctx context.Context, o Options, attach bool) (*Store, error) {
 	s := &Store{now: o.Now, logger: o.Logger, sink: o.AuditSink, cas: map[string]caFacts{}}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	var err error
 	if o.DatabaseURL == "" {
-		s.backend, err = openSQLite(ctx, s, o.DataDir)
+		s.backend, err = openSQLite(ctx, s, o, attach)
 	} else {
-		s.backend, err = openPostgres(ctx, s, o.DatabaseURL)
+		s.backend, err = openPostgres(ctx, s, o, attach)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !attach {
+		return s, nil
+	}
+	err = s.View(ctx, func(tx *Tx) error {
+		_, err := tx.Schema()
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("this is no database of an ikhnos server: %w", err), s.Close())
 	}
 	return s, nil
 }

@@ -20,7 +20,10 @@ import (
 const (
 	postgresConnections = 16
 	// updateLock is the advisory lock that Updates take alone and side updates share.
-	updateLock     = 0x696b686e6f73 // "ikhnos"
+	updateLock = 0x696b686e6f73 // "ikhnos"
+	// openLock is the one that servers share while they run; Options.Alone takes it
+	// alone.
+	openLock       = updateLock + 1
 	changesChannel = "ikhnos_changes"
 	pollInterval   = 500 * time.Millisecond
 	maxTries       = 10
@@ -36,7 +39,9 @@ const (
 var postgresDialect = dialect{
 	lockOperator: `SELECT id FROM operators WHERE id = $1 FOR UPDATE`,
 	nextAudit:    `nextval('audit_sequence')`,
-	lockRow:      true,
+	alignAudit: `SELECT setval('audit_sequence', (SELECT GREATEST(
+		(SELECT COALESCE(MAX(sequence), 0) + 1 FROM audit), (SELECT last_value + 1 FROM audit_sequence))))`,
+	lockRow: true,
 }
 
 // postgresBackend serves several servers on one database.
@@ -46,14 +51,16 @@ type postgresBackend struct {
 	url   string
 	turn  chan struct{} // held by the Update whose turn it is, so that the others wait without a connection
 	stop  context.CancelFunc
-	wg    sync.WaitGroup
-	once  sync.Once
-	err   error
+	// entered holds openLock until close, unless watch has taken it over.
+	entered *pgx.Conn
+	wg      sync.WaitGroup
+	once    sync.Once
+	err     error
 }
 
-func openPostgres(ctx context.Context, s *Store, url string) (_ backend, err error) {
-	b := &postgresBackend{store: s, url: url, turn: make(chan struct{}, 1), stop: func() {}}
-	if b.db, err = sql.Open("pgx", url); err != nil {
+func openPostgres(ctx context.Context, s *Store, o Options, attach bool) (_ backend, err error) {
+	b := &postgresBackend{store: s, url: o.DatabaseURL, turn: make(chan struct{}, 1), stop: func() {}}
+	if b.db, err = sql.Open("pgx", o.DatabaseURL); err != nil {
 		return nil, errors.New("opening the database: the database URL is not valid") // the cause repeats it
 	}
 	defer func() {
@@ -66,35 +73,57 @@ func openPostgres(ctx context.Context, s *Store, url string) (_ backend, err err
 	if err := b.db.PingContext(ctx); err != nil {
 		return nil, fmt.Errorf("reaching the database: %w", err)
 	}
-	if err := migrate(ctx, b.db, goose.DialectPostgres); err != nil {
+	if attach {
+		return b, nil
+	}
+	if b.entered, err = b.enter(ctx, o.Alone); err != nil {
 		return nil, err
 	}
-	if err := b.alignAuditSequence(ctx); err != nil {
+	if err := migrate(ctx, b.db, goose.DialectPostgres, o.Schema); err != nil {
 		return nil, err
+	}
+	if err := b.attempt(ctx, false, prepareAudit); err != nil {
+		return nil, fmt.Errorf("preparing the audit trail: %w", err)
+	}
+	if o.Alone { // nobody else makes changes, and the connection keeps the lock
+		return b, nil
 	}
 	background, stop := context.WithCancel(context.Background())
 	b.stop = stop
-	b.wg.Go(func() { b.watch(background) })
+	conn := b.entered
+	b.entered = nil
+	b.wg.Go(func() { b.watch(background, conn) })
 	return b, nil
 }
 
-// alignAuditSequence makes the sequence of the audit trail, at first and after a
-// restore; elsewhere the number is one more than the last.
-func (b *postgresBackend) alignAuditSequence(ctx context.Context) error {
-	for _, query := range []string{
-		`CREATE SEQUENCE IF NOT EXISTS audit_sequence`,
-		`SELECT setval('audit_sequence', (SELECT GREATEST(
-			(SELECT COALESCE(MAX(sequence), 0) + 1 FROM audit), (SELECT last_value + 1 FROM audit_sequence))))`,
-	} {
-		err := b.attempt(ctx, false, func(tx *Tx) error {
-			_, err := tx.Exec(query)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("preparing the audit trail: %w", err)
-		}
+// prepareAudit makes the sequence of the audit trail; elsewhere the number is one
+// more than the last.
+func prepareAudit(tx *Tx) error {
+	if _, err := tx.Exec(`CREATE SEQUENCE IF NOT EXISTS audit_sequence`); err != nil {
+		return err
 	}
-	return nil
+	return tx.align(postgresDialect.alignAudit)
+}
+
+// enter connects and takes its part of openLock, which lasts as long as the
+// connection.
+func (b *postgresBackend) enter(ctx context.Context, alone bool) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, b.url)
+	if err != nil {
+		return nil, errors.New("the database cannot be reached") // the cause repeats its URL
+	}
+	query := `SELECT pg_try_advisory_lock_shared($1)`
+	if alone {
+		query = `SELECT pg_try_advisory_lock($1)`
+	}
+	var entered bool
+	if err = conn.QueryRow(ctx, query, int64(openLock)).Scan(&entered); err == nil && !entered {
+		err = errors.New("the database is in use by another ikhnos")
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	}
+	return conn, nil
 }
 
 func (b *postgresBackend) dialect() *dialect { return &postgresDialect }
@@ -159,11 +188,20 @@ func (b *postgresBackend) attempt(ctx context.Context, side bool, fn func(*Tx) e
 }
 
 // watch wakes waiters when another server has made a change: at its notice, and
-// at the latest with the next poll. It connects again for as long as it runs.
-func (b *postgresBackend) watch(ctx context.Context) {
+// at the latest with the next poll. It enters again for as long as it runs.
+func (b *postgresBackend) watch(ctx context.Context, conn *pgx.Conn) {
 	var last Version
 	for ctx.Err() == nil {
-		if err := b.listen(ctx, &last); err != nil && ctx.Err() == nil {
+		var err error
+		if conn == nil {
+			conn, err = b.enter(ctx, false)
+		}
+		if err == nil {
+			err = b.listen(ctx, conn, &last)
+			_ = conn.Close(context.WithoutCancel(ctx))
+			conn = nil
+		}
+		if err != nil && ctx.Err() == nil {
 			b.store.logger.WarnContext(ctx, "waiting for changes in the database failed, trying again", "error", err)
 			select {
 			case <-ctx.Done():
@@ -173,12 +211,7 @@ func (b *postgresBackend) watch(ctx context.Context) {
 	}
 }
 
-func (b *postgresBackend) listen(ctx context.Context, last *Version) error {
-	conn, err := pgx.Connect(ctx, b.url)
-	if err != nil {
-		return errors.New("the database cannot be reached") // the cause repeats its URL
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+func (b *postgresBackend) listen(ctx context.Context, conn *pgx.Conn, last *Version) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+changesChannel); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
@@ -205,7 +238,10 @@ func (b *postgresBackend) close() error {
 	b.once.Do(func() {
 		b.stop()
 		b.wg.Wait()
-		b.err = b.db.Close()
+		if b.entered != nil {
+			b.err = b.entered.Close(context.Background())
+		}
+		b.err = errors.Join(b.err, b.db.Close())
 	})
 	return b.err
 }

@@ -52,7 +52,7 @@ func (tx *Tx) CheckProof(p Proof, role string, afterRevocation bool) (Entry, err
 func (tx *Tx) checkProof(p Proof, role string, afterRevocation bool) (Entry, *standing, error) {
 	entry, err := tx.Entry(p.OperatorID, p.Serial)
 	if err == nil && entry.SPKI != p.SPKI || errors.Is(err, ErrNotFound) {
-		return Entry{}, nil, &Refusal{Reason: ReasonLeafNotInLedger}
+		return Entry{}, nil, tx.refuseUnknown(p)
 	}
 	if err != nil {
 		return Entry{}, nil, err
@@ -83,6 +83,20 @@ func (tx *Tx) checkProof(p Proof, role string, afterRevocation bool) (Entry, *st
 		return Entry{}, nil, err
 	}
 	return entry, st, st.holderOK(entry.Role)
+}
+
+// refuseUnknown refuses a leaf that is not in the ledger, or that was denied
+// before a restore lost it.
+func (tx *Tx) refuseUnknown(p Proof) error {
+	denied, err := tx.LostDenial(p.OperatorID, "", p.Serial)
+	switch {
+	case err != nil:
+		return err
+	case denied:
+		return &Refusal{Reason: ReasonLeafRevoked}
+	default:
+		return &Refusal{Reason: ReasonLeafNotInLedger}
+	}
 }
 
 // outlived reports whether a receiver's leaf was good until its operator was

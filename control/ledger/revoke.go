@@ -5,7 +5,6 @@ package ledger
 
 import (
 	"fmt"
-	"time"
 )
 
 // RevokeHolder revokes for good every living leaf of a holder in a role and
@@ -111,10 +110,14 @@ func (tx *Tx) appendRevoked(operatorID string, serials []string, event map[strin
 	return err
 }
 
-// RevokedSerials lists the revoked leaves of an operator that have not ended.
+// RevokedSerials lists the revoked leaves of an operator that have not ended,
+// with those that a restored ledger has lost (see DenyLost).
 func (tx *Tx) RevokedSerials(operatorID string) ([]Revoked, error) {
 	rows, err := tx.Query(`SELECT serial, revoked_at, not_after, revoke_reason FROM entries
-		WHERE operator_id = $1 AND revoked_at IS NOT NULL AND not_after >= $2 ORDER BY serial`, operatorID, tx.now.Unix())
+		WHERE operator_id = $1 AND revoked_at IS NOT NULL AND not_after >= $2
+		UNION ALL SELECT value, denied_at, denied_at + $3, $4 FROM lost_denials
+		WHERE operator_id = $1 AND kind = 'serial' AND denied_at >= $2 - $3 ORDER BY 1`,
+		operatorID, tx.now.Unix(), lostSeconds, ReasonRecovered)
 	if err != nil {
 		return nil, fmt.Errorf("listing revoked leaves: %w", err)
 	}
@@ -133,24 +136,4 @@ func (tx *Tx) RevokedSerials(operatorID string) ([]Revoked, error) {
 		return nil, fmt.Errorf("listing revoked leaves: %w", err)
 	}
 	return revoked, nil
-}
-
-// Prune deletes the entries of leaves that ended before a time in the past and
-// returns how many. Their events stay, so the chain still verifies.
-func (tx *Tx) Prune(operatorID string, before time.Time) (int64, error) {
-	if before.After(tx.now) {
-		return 0, fmt.Errorf("pruning: leaves that end before %s may be alive", before.Format(time.RFC3339))
-	}
-	result, err := tx.Exec(`DELETE FROM entries WHERE operator_id = $1 AND not_after < $2`, operatorID, before.Unix())
-	if err != nil {
-		return 0, fmt.Errorf("pruning entries: %w", err)
-	}
-	n, err := result.RowsAffected()
-	if err != nil || n == 0 {
-		return 0, err
-	}
-	_, err = tx.Append(operatorID, map[string]any{
-		"type": EventPruned, "before": before.UTC().Format(time.RFC3339), "entries": n,
-	})
-	return n, err
 }

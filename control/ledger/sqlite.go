@@ -45,43 +45,66 @@ type sqliteBackend struct {
 	err     error
 }
 
-func openSQLite(ctx context.Context, s *Store, dir string) (_ backend, err error) {
+func openSQLite(ctx context.Context, s *Store, o Options, attach bool) (_ backend, err error) {
 	b := &sqliteBackend{}
 	defer func() {
 		if err != nil {
 			_ = b.close()
 		}
 	}()
-	if b.lock, err = lockDir(dir); err != nil {
-		return nil, err
-	}
-	file, err := filepath.Abs(filepath.Join(dir, DatabaseFile))
+	file, err := filepath.Abs(filepath.Join(o.DataDir, DatabaseFile))
 	if err != nil {
 		return nil, fmt.Errorf("finding the database: %w", err)
+	}
+	if attach {
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("data directory %s holds no database: %w", o.DataDir, err)
+		}
+		return b, b.connect(ctx, s, file)
+	}
+	if b.lock, err = lockDir(o.DataDir); err != nil {
+		return nil, err
 	}
 	// SQLite gives its other files the mode of this one.
 	if err := createPrivate(file); err != nil {
 		return nil, err
 	}
-	dsn := (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: pragmas}).String()
-	if b.writers, err = sql.Open("sqlite", dsn); err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
-	b.writers.SetMaxOpenConns(1)
-	if err := migrate(ctx, b.writers, goose.DialectSQLite3); err != nil {
+	if err := b.migrate(ctx, file, o.Schema); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
 	}
-	if b.readers, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
+	return b, b.connect(ctx, s, file)
+}
+
+func sourceName(file string) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: pragmas}).String()
+}
+
+func (b *sqliteBackend) migrate(ctx context.Context, file string, to int64) error {
+	db, err := sql.Open("sqlite", sourceName(file))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	return errors.Join(migrate(ctx, db, goose.DialectSQLite3, to), db.Close())
+}
+
+// connect opens the pools and starts the writer.
+func (b *sqliteBackend) connect(ctx context.Context, s *Store, file string) (err error) {
+	if b.writers, err = sql.Open("sqlite", sourceName(file)); err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
+	b.writers.SetMaxOpenConns(1)
+	if b.readers, err = sql.Open("sqlite", sourceName(file)+"&_pragma=query_only(1)"); err != nil {
+		return fmt.Errorf("opening the database: %w", err)
 	}
 	b.readers.SetMaxOpenConns(readConnections)
 	b.readers.SetMaxIdleConns(readConnections)
 	conn, err := b.writers.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
+		return fmt.Errorf("opening the database: %w", err)
 	}
 	b.writer = startGroupWriter(s, conn)
-	return b, nil
+	return nil
 }
 
 func (b *sqliteBackend) dialect() *dialect { return &sqliteDialect }

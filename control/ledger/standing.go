@@ -40,6 +40,8 @@ type standing struct {
 	caCert        []byte
 	caKey         []byte
 	epoch         int64
+	// recoveredEpoch is the newest epoch in which the operator told what it denies.
+	recoveredEpoch int64
 	// Of a sender; none of it of a receiver, or when there is no such sender.
 	name         sql.NullString
 	kind         sql.NullString
@@ -57,14 +59,14 @@ func (tx *Tx) standing(operatorID, holderID string) (*standing, error) {
 	}
 	s := &standing{operatorID: operatorID}
 	err := tx.QueryRow(`SELECT o.org_id, o.state, o.created_at, o.revoked_at, o.client_ca_cert, o.client_ca_key,
-			n.epoch, s.name, s.kind, s.state, s.removed_at, c.state
+			o.recovered_epoch, n.epoch, s.name, s.kind, s.state, s.removed_at, c.state
 		FROM operators o
 		JOIN change_counter n ON n.id = 1
 		LEFT JOIN senders s ON s.operator_id = o.id AND s.holder_id = $2
 		LEFT JOIN clusters c ON s.kind = 'cluster' AND c.org_id = o.org_id AND c.id = s.holder_id
 		WHERE o.id = $1`, operatorID, holderID).
 		Scan(&s.orgID, &s.operatorState, &s.createdAt, &s.revokedAt, &s.caCert, &s.caKey,
-			&s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState)
+			&s.recoveredEpoch, &s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}

@@ -29,7 +29,7 @@ type Tx struct {
 	now     time.Time
 	audited []audit.Entry
 	changed bool // drew a change number
-	erased  bool // a key must leave the files too
+	erased  bool // what was overwritten must leave the files too
 }
 
 func (s *Store) newTx(ctx context.Context, q querier) *Tx {
@@ -114,6 +114,27 @@ func (tx *Tx) Audit(e audit.Entry) error {
 	tx.audited = append(tx.audited, e)
 	return nil
 }
+
+// AlignAudit makes the next audit line follow those that were inserted by other
+// means than Audit.
+func (tx *Tx) AlignAudit() error {
+	return tx.align(tx.store.backend.dialect().alignAudit)
+}
+
+func (tx *Tx) align(query string) error {
+	if query == "" {
+		return nil
+	}
+	var next int64
+	if err := tx.QueryRow(query).Scan(&next); err != nil {
+		return fmt.Errorf("aligning the audit trail: %w", err)
+	}
+	return nil
+}
+
+// Scrub makes what this transaction deleted or overwrote disappear from SQLite's
+// log too, once it is committed.
+func (tx *Tx) Scrub() { tx.erased = true }
 
 // Setting reads one setting; ok is false when there is none.
 func (tx *Tx) Setting(name string) (value []byte, ok bool, err error) {

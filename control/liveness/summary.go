@@ -27,6 +27,8 @@ type Summary struct {
 // Kinds of attention, in the order in which they are listed.
 const (
 	AttentionUnconfirmed = "unconfirmed" // a revocation
+	AttentionRecovering  = "recovering"  // an operator, since a restore
+	AttentionLost        = "sender_lost" // in a restore
 	AttentionOperator    = "operator_offline"
 	AttentionSilent      = "sender_silent"
 	AttentionExpired     = "sender_expired"
@@ -126,6 +128,9 @@ func (t *Tracker) readLedger(ctx context.Context, orgID string, s *Summary) erro
 			WHERE r.org_id = $1 AND i.applied_at_ms IS NULL GROUP BY r.id, r.subject, r.committed_at_ms ORDER BY r.committed_at_ms DESC`, orgID)
 		if err != nil {
 			return fmt.Errorf("reading unconfirmed receipts: %w", err)
+		}
+		if err := readRecovery(tx, orgID, s); err != nil {
+			return fmt.Errorf("reading what a restore has left: %w", err)
 		}
 		return readEnds(tx, orgID, s)
 	})

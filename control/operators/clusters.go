@@ -149,16 +149,21 @@ func (s *Service) ApproveCluster(ctx context.Context, a Actor, id string) (clust
 		if err != nil || cluster.State == ClusterApproved {
 			return err
 		}
-		now, previous := c.Now(), cluster.State
-		cluster.State, cluster.ApprovedAt, cluster.ApprovedBy = ClusterApproved, &now, a.Name
-		_, err := c.Exec(`UPDATE clusters SET state = $1, approved_at = $2, approved_by = $3 WHERE org_id = $4 AND id = $5`,
-			string(ClusterApproved), now.Unix(), a.Name, a.OrgID, id)
-		if err != nil {
-			return fmt.Errorf("approving a cluster: %w", err)
-		}
-		return c.record(audit.ClusterApproved, id, map[string]any{"previousState": string(previous)})
+		cluster, err = c.approve(cluster)
+		return err
 	})
 	return cluster, err
+}
+
+func (c *change) approve(cluster Cluster) (Cluster, error) {
+	now, previous := c.Now(), cluster.State
+	cluster.State, cluster.ApprovedAt, cluster.ApprovedBy = ClusterApproved, &now, c.actor.Name
+	_, err := c.Exec(`UPDATE clusters SET state = $1, approved_at = $2, approved_by = $3 WHERE org_id = $4 AND id = $5`,
+		string(ClusterApproved), now.Unix(), c.actor.Name, c.actor.OrgID, cluster.ID)
+	if err != nil {
+		return cluster, fmt.Errorf("approving a cluster: %w", err)
+	}
+	return cluster, c.record(audit.ClusterApproved, cluster.ID, map[string]any{"previousState": string(previous)})
 }
 
 // RevokeCluster withdraws a cluster: it is cut off at every operator it sends to.

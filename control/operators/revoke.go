@@ -24,7 +24,7 @@ func (s *Service) RevokeSender(ctx context.Context, a Actor, operatorID, holderI
 		return nil, err
 	}
 	err = s.update(ctx, a, func(c *change) error {
-		sender, err := senderRow(c.Tx, a.OrgID, operatorID, holderID)
+		sender, err := c.senderToRevoke(operatorID, holderID)
 		if err != nil {
 			return err
 		}

@@ -23,10 +23,36 @@ const settingSwept = "vouches_swept"
 
 // Sweep does what follows from the clock alone and is called about once a minute:
 // rekeys whose overlap has passed end, policies from which a vouched cluster
-// drops out get a new number, and what was removed long ago leaves the store. It
-// is harmless to run at several servers.
+// drops out get a new number, and what was removed or ended long ago leaves the
+// store. It is harmless to run at several servers.
 func (s *Service) Sweep(ctx context.Context) error {
-	return errors.Join(s.sweepRekeys(ctx), s.sweepVouches(ctx), s.sweepRemoved(ctx))
+	return errors.Join(s.sweepRekeys(ctx), s.sweepVouches(ctx), s.sweepRemoved(ctx), s.prune(ctx))
+}
+
+// keepFor is how long leaves and enrolment tokens stay in the store after their
+// end, so that a year can be looked back on. Their events stay in the chain.
+const keepFor = 400 * 24 * time.Hour
+
+// prune takes out what ended long ago; by whole days, so that an operator's chain
+// grows by one pruned event a day at most.
+func (s *Service) prune(ctx context.Context) error {
+	bound := func(tx *ledger.Tx) time.Time { return tx.Now().Add(-keepFor).Truncate(24 * time.Hour) }
+	due := false
+	err := s.store.View(ctx, func(tx *ledger.Tx) (err error) {
+		due, err = tx.Prunable(bound(tx))
+		return err
+	})
+	if err != nil || !due {
+		return err
+	}
+	return s.update(ctx, Actor{Name: audit.ActorServer}, func(c *change) error {
+		before := bound(c.Tx)
+		entries, err := c.PruneAll(before)
+		if err != nil || entries == 0 {
+			return err
+		}
+		return c.record(audit.LedgerPruned, audit.ActorServer, map[string]any{"before": before.Format(time.RFC3339), "entries": entries})
+	})
 }
 
 func (s *Service) sweepRekeys(ctx context.Context) error {

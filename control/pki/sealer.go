@@ -58,6 +58,15 @@ type Sealer struct {
 	aead cipher.AEAD // nil: plain
 }
 
+// SettingSealing is the name under which a store keeps its seal setting.
+const SettingSealing = "key_sealing"
+
+// SettingSealed reports whether keys are sealed under a stored seal setting.
+func SettingSealed(setting []byte) bool {
+	var st sealSetting
+	return json.Unmarshal(setting, &st) == nil && st.KDF != kdfNone && st.KDF != ""
+}
+
 // NewSealSetting chooses how a new store seals its keys and returns the setting
 // to keep with it. An empty passphrase means plain keys.
 func NewSealSetting(passphrase []byte, cost SealCost) ([]byte, error) {

@@ -125,3 +125,11 @@ func (f *fixture) record(r *controlapi.Report) (out Recorded, err error) {
 func reportAt(instance string, v controlapi.Version) *controlapi.Report {
 	return &controlapi.Report{Instance: instance, Policy: controlapi.ReportPolicy{Version: v, AppliedAt: time.Unix(1, 0)}, Senders: []controlapi.ReportSender{}}
 }
+
+func (f *fixture) version() (v ledger.Version, err error) {
+	err = f.store.View(f.ctx, func(tx *ledger.Tx) (err error) {
+		v, err = tx.Version()
+		return err
+	})
+	return v, err
+}

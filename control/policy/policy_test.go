@@ -197,7 +197,9 @@ func TestDenialsAreRecovered(t *testing.T) {
 	_, err := f.ops.RestoreSender(f.ctx, f.actor, "op-eu", "c2")
 	require.NoError(t, err)
 
-	r := reportAt("i1", controlapi.Version{Epoch: 1, Number: 900})
+	version, err := f.version()
+	require.NoError(t, err)
+	r := reportAt("i1", controlapi.Version{Epoch: version.Epoch})
 	r.Denied = &controlapi.ReportDenied{Names: []string{"op-eu-export-c1", "op-eu-export-c2", "op-xx-export-c9"}, Serials: []string{third.Serial, "00ff"}}
 	for range 2 { // a report may come twice
 		_, err = f.record(r)
@@ -206,13 +208,56 @@ func TestDenialsAreRecovered(t *testing.T) {
 	now, err := f.Current(f.ctx, "op-eu")
 	require.NoError(t, err)
 	p := f.read(now)
-	assert.EqualValues(t, 2, p.Epoch)
+	assert.Equal(t, version.Epoch, p.Epoch)
 	states := map[string]controlapi.SenderState{}
 	for _, s := range p.Senders {
 		states[s.ClusterID] = s.State
 	}
 	assert.Equal(t, map[string]controlapi.SenderState{"c1": controlapi.SenderRevoked, "c2": controlapi.SenderAllowed, "c3": controlapi.SenderAllowed}, states)
-	assert.ElementsMatch(t, []string{first.Serial, third.Serial}, p.RevokedSerials)
+	assert.ElementsMatch(t, []string{first.Serial, third.Serial, "00ff"}, p.RevokedSerials)
+	require.NoError(t, f.store.View(f.ctx, func(tx *ledger.Tx) error {
+		denied, err := tx.LostDenial("op-eu", "op-xx-export-c9", "")
+		assert.True(t, denied, "never adopted")
+		return err
+	}))
+}
+
+// TestFirstReportOfAnEpoch: only a report of the present epoch that carries
+// denials ends the wait of an operator's renewals.
+func TestFirstReportOfAnEpoch(t *testing.T) {
+	f := newFixture(t, "c1")
+	f.clock.add(time.Minute)
+	require.NoError(t, f.store.Update(f.ctx, func(tx *ledger.Tx) error {
+		_, err := tx.NewEpoch()
+		return err
+	}))
+	version, err := f.version()
+	require.NoError(t, err)
+	waiting := func() (ids []string) {
+		require.NoError(t, f.store.View(f.ctx, func(tx *ledger.Tx) (err error) {
+			ids, _, err = tx.Unrecovered(f.actor.OrgID)
+			return err
+		}))
+		return ids
+	}
+	nothing := &controlapi.ReportDenied{Names: []string{}, Serials: []string{}}
+	for _, step := range []struct {
+		name   string
+		epoch  int64
+		denied *controlapi.ReportDenied
+		waits  bool
+	}{
+		{"without denials", version.Epoch, nil, true},
+		{"of the old epoch", 1, nothing, true},
+		{"the first", version.Epoch, nothing, false},
+		{"the next", version.Epoch, nil, false},
+	} {
+		r := reportAt("i1", controlapi.Version{Epoch: step.epoch})
+		r.Denied = step.denied
+		_, err := f.record(r)
+		require.NoError(t, err)
+		assert.Equal(t, step.waits, len(waiting()) == 1, step.name)
+	}
 }
 
 // TestRekeyIsNoticed: the report names a leaf that is not among

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ikhnos/continuum/control/audit"
 	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
@@ -58,7 +57,7 @@ func (h *Hub) Record(tx *ledger.Tx, operatorID string, r *controlapi.Report) (ou
 		return out, controlapi.NewProblem(controlapi.ReasonLedgerRollback, "")
 	}
 	if r.Denied != nil {
-		if err := h.recoverDenials(tx, operatorID, r.Denied); err != nil {
+		if err := recoverDenials(tx, operatorID, r, version); err != nil {
 			return out, fmt.Errorf("taking over denials: %w", err)
 		}
 	}
@@ -211,66 +210,4 @@ func nullable(ms int64) any {
 		return nil
 	}
 	return ms
-}
-
-// recoverDenials denies again what an operator denied before the server was
-// restored: senders that nobody has decided on since, and leaves with all that
-// was renewed from them.
-func (h *Hub) recoverDenials(tx *ledger.Tx, operatorID string, denied *controlapi.ReportDenied) error {
-	version, err := tx.Version()
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, name := range denied.Names {
-		result, err := tx.Exec(`UPDATE senders SET state = $1 WHERE operator_id = $2 AND name = $3
-			AND state <> $1 AND since_epoch < $4`,
-			controlapi.SenderRevoked, operatorID, name, version.Epoch)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			continue
-		}
-		if _, err := tx.RevokeHolder(operatorID, name, ledger.RoleSender, recoveredReason); err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
-	serials := 0
-	for _, serial := range denied.Serials {
-		revoked, err := tx.RevokeLeaf(operatorID, serial, recoveredReason)
-		if err != nil && !isNotFound(err) {
-			return err
-		}
-		serials += len(revoked)
-	}
-	if len(names) == 0 && serials == 0 {
-		return nil
-	}
-	return finishRecovery(tx, operatorID, names, serials)
-}
-
-// recoveredReason is the revokeReason of leaves denied by a first report.
-const recoveredReason = "recovered"
-
-func finishRecovery(tx *ledger.Tx, operatorID string, names []string, serials int) error {
-	version, err := tx.NextVersion(operatorID)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, err := tx.Exec(`UPDATE senders SET since_epoch = $1, since_number = $2 WHERE operator_id = $3 AND name = $4`,
-			version.Epoch, version.Number, operatorID, name); err != nil {
-			return err
-		}
-	}
-	var orgID string
-	if err := tx.QueryRow(`SELECT org_id FROM operators WHERE id = $1`, operatorID).Scan(&orgID); err != nil {
-		return err
-	}
-	return tx.Audit(audit.Entry{
-		OrgID: orgID, Actor: operatorID, Event: audit.DenialsRecovered, Object: operatorID,
-		Detail: map[string]any{"names": names, "leaves": serials},
-	})
 }

@@ -32,7 +32,7 @@ type overviewBody struct {
 	Attention []liveness.Attention // the first ones
 	More      int                  // how many stand behind them
 	Summary   *liveness.Summary
-	Changes   []trail.Entry
+	Changes   []trail.Record
 	FirstRun  bool
 }
 
@@ -248,7 +248,7 @@ func (s *site) entries(ctx context.Context, f ledger.Filter) (entries []ledger.E
 }
 
 type auditBody struct {
-	Entries []trail.Entry
+	Entries []trail.Record
 	Next    string
 }
 

@@ -52,11 +52,15 @@ var looks = map[string]look{
 	liveness.StatusNotMeasured:    {"Not measured", "–", toneQuiet},
 	liveness.StateUnknown:         {"Not measured", "–", toneQuiet},
 	liveness.AttentionUnconfirmed: {"Unconfirmed", "✕", toneBad},
+	liveness.AttentionRecovering:  {"Recovering", "◷", toneWarn},
+	liveness.AttentionLost:        {"Lost in the restore", "⬣", toneWarn},
 }
 
 // attentionStates are the states behind each kind of attention.
 var attentionStates = map[string]string{
 	liveness.AttentionUnconfirmed: liveness.AttentionUnconfirmed,
+	liveness.AttentionRecovering:  liveness.AttentionRecovering,
+	liveness.AttentionLost:        liveness.AttentionLost,
 	liveness.AttentionOperator:    liveness.StateOffline,
 	liveness.AttentionSilent:      liveness.StatusSilent,
 	liveness.AttentionExpired:     liveness.StatusExpired,

@@ -155,7 +155,7 @@ var verbs = map[string]string{
 }
 
 // sentence tells an audit line in words, with its code where there are none yet.
-func sentence(e trail.Entry) string {
+func sentence(e trail.Record) string {
 	verb, ok := verbs[e.Event]
 	if !ok {
 		verb = e.Event

@@ -36,6 +36,7 @@ type keeper struct {
 	changed   func() // tells the extension that the standing changed
 
 	seen      string // the standing that was logged and reported last
+	serial    string // the leaf that was reported last
 	startedCA []byte // ca.crt when the collector started; set before look is called
 }
 
@@ -81,7 +82,7 @@ func (k *keeper) tryOnce(ctx context.Context) error {
 func (k *keeper) begin() {
 	status := k.holder.Status()
 	k.startedCA = status.CA
-	k.seen = k.standing(status)
+	k.seen, k.serial = k.standing(status), status.Serial
 	fields := []zap.Field{zap.String("serial", status.Serial), zap.Time("not_after", status.NotAfter), zap.Time("renew_after", status.RenewAfter)}
 	if status.State == controlapi.CertificateExpired {
 		k.logger.Warn("certificate has ended; the collector starts with it and goes on trying", fields...)
@@ -126,32 +127,35 @@ func (k *keeper) logIssued(message string, result holder.Result) {
 		zap.String("serial", status.Serial), zap.Time("not_after", status.NotAfter), zap.Time("renew_after", status.RenewAfter))
 }
 
-// observe records the metrics and, when the standing changed, logs it and tells
-// the extension.
+// observe records the metrics, tells the extension of a new leaf or standing, and
+// logs a new standing; a new leaf has its own line already.
 func (k *keeper) observe() {
 	status := k.holder.Status()
 	k.record(status)
 	standing := k.standing(status)
-	if standing == k.seen {
+	if standing == k.seen && status.Serial == k.serial {
 		return
 	}
-	k.seen = standing
+	same := standing == k.seen
+	k.seen, k.serial = standing, status.Serial
 	k.changed()
-	if status.Failure != nil {
+	switch {
+	case same:
+	case status.Failure != nil:
 		k.logger.Warn("certificate could not be renewed", zap.String("reason", status.Failure.Reason),
 			zap.Bool("needs_a_person", status.Failure.Person), zap.String("state", string(status.State)), zap.Error(status.Failure))
-		return
+	default:
+		k.logger.Info("certificate state changed", zap.String("state", string(status.State)), zap.Bool("restart_required", k.restartRequired(status)))
 	}
-	k.logger.Info("certificate state changed", zap.String("state", string(status.State)), zap.Bool("restart_required", k.restartRequired(status)))
 }
 
-// standing is everything whose change is worth a line.
+// standing is everything but the leaf whose change is worth a line.
 func (k *keeper) standing(status holder.Status) string {
 	reason := ""
 	if status.Failure != nil {
 		reason = status.Failure.Reason
 	}
-	return fmt.Sprint(status.Serial, " ", status.State, " ", reason, " ", k.restartRequired(status))
+	return fmt.Sprint(status.State, " ", reason, " ", k.restartRequired(status))
 }
 
 func (k *keeper) restartRequired(status holder.Status) bool {

@@ -15,8 +15,8 @@ import (
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
-// Entry is one line of the audit trail.
-type Entry struct {
+// Record is one line of the audit trail.
+type Record struct {
 	Sequence  int64          `json:"sequence"`
 	At        time.Time      `json:"at"`
 	Actor     string         `json:"actor"`
@@ -40,7 +40,7 @@ const (
 
 // List reads the trail of an organisation, newest first. The cursor of a part is
 // the sequence of its last line; another is request_malformed.
-func List(ctx context.Context, store *ledger.Store, orgID string, f Filter, p operators.Page) (list operators.List[Entry], err error) {
+func List(ctx context.Context, store *ledger.Store, orgID string, f Filter, p operators.Page) (list operators.List[Record], err error) {
 	limit := p.Limit
 	if limit == 0 {
 		limit = defaultLimit
@@ -66,7 +66,7 @@ func List(ctx context.Context, store *ledger.Store, orgID string, f Filter, p op
 	return list, nil
 }
 
-func read(tx *ledger.Tx, orgID string, before int64, f Filter, limit int) ([]Entry, error) {
+func read(tx *ledger.Tx, orgID string, before int64, f Filter, limit int) ([]Record, error) {
 	rows, err := tx.Query(`SELECT sequence, at, actor, event, object, detail, request_id, address FROM audit
 		WHERE org_id = $1 AND sequence < $2 AND at >= $3 AND ($4 = '' OR actor = $4) AND ($5 = '' OR event = $5)
 		AND ($6 = '' OR object = $6) ORDER BY sequence DESC LIMIT $7`,
@@ -75,9 +75,9 @@ func read(tx *ledger.Tx, orgID string, before int64, f Filter, limit int) ([]Ent
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // rows.Err tells
-	entries := []Entry{}
+	entries := []Record{}
 	for rows.Next() {
-		var e Entry
+		var e Record
 		var at int64
 		var detail string
 		if err := rows.Scan(&e.Sequence, &at, &e.Actor, &e.Event, &e.Object, &detail, &e.RequestID, &e.Address); err != nil {

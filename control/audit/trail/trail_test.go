@@ -33,14 +33,14 @@ func TestList(t *testing.T) {
 		}
 		clock.Advance(time.Minute)
 	}
-	list := func(f trail.Filter, p operators.Page) operators.List[trail.Entry] {
+	list := func(f trail.Filter, p operators.Page) operators.List[trail.Record] {
 		got, err := trail.List(t.Context(), store, "acme", f, p)
 		require.NoError(t, err)
 		return got
 	}
 	first := list(trail.Filter{}, operators.Page{Limit: 2})
 	require.Equal(t, []string{"c3", "c2"}, objects(first.Items))
-	require.Equal(t, trail.Entry{
+	require.Equal(t, trail.Record{
 		Sequence: first.Items[0].Sequence, At: ledgertest.Epoch.Add(2 * time.Minute), Actor: "alice",
 		Event: audit.ClusterApproved, Object: "c3", Detail: map[string]any{"n": 1.0},
 	}, first.Items[0])
@@ -62,7 +62,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func objects(entries []trail.Entry) []string {
+func objects(entries []trail.Record) []string {
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, e.Object)

@@ -45,6 +45,13 @@ func (c *Client) RevokeCertificate(ctx context.Context, operatorID, serial, note
 		c.inOrg("operators", operatorID, "certificates", serial, "revoke"), waitQuery(wait), operators.NoteRequest{Note: note})
 }
 
+// AdoptCertificates admits the leaves issued at issuedAfter or later that a
+// restored ledger lacks, or with AdoptDryRun tells what would be admitted.
+func (c *Client) AdoptCertificates(ctx context.Context, issuedAfter time.Time, mode operators.AdoptMode) (*operators.Adoptions, error) {
+	return call1[operators.Adoptions](ctx, c, http.MethodPost, c.inOrg("certificates", "adopt"), nil,
+		operators.AdoptRequest{IssuedAfter: controlapi.Seconds(issuedAfter), Mode: mode})
+}
+
 // LedgerHead is the end of an operator's hash chain.
 func (c *Client) LedgerHead(ctx context.Context, operatorID string) (*ledger.Head, error) {
 	return call1[ledger.Head](ctx, c, http.MethodGet, c.inOrg("operators", operatorID, "ledger", "head"), nil, nil)

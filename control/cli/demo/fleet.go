@@ -108,14 +108,15 @@ func Start(ctx context.Context, cfg Config) (_ *Fleet, err error) {
 	return f, f.ports.err
 }
 
-// Stop ends the processes from the edge inwards, so that none waits for a next
-// hop that has gone, and the sink last.
+// Stop ends the processes in the direction of the data, so that none waits for a
+// next hop that has gone: the server, whose traces go to a cluster, then the
+// collectors from the edge inwards, and the sink last.
 func (f *Fleet) Stop() {
-	for i := len(f.order) - 1; i >= 0; i-- {
-		f.collectors[f.order[i]].Stop()
-	}
 	if f.server != nil {
 		f.server.Stop()
+	}
+	for i := len(f.order) - 1; i >= 0; i-- {
+		f.collectors[f.order[i]].Stop()
 	}
 	f.Sink.Stop()
 }

@@ -199,3 +199,52 @@ func testPrune(t *testing.T, f *Fixture) {
 	})
 	require.Error(t, err, "living leaves are not pruned")
 }
+
+// testPruneAll takes out what has ended long ago, once, and leaves the chain
+// right (trap-15).
+func testPruneAll(t *testing.T, f *Fixture) {
+	old := f.MustEnroll("op-a", ledger.RoleSender, "c1", "old")
+	f.Update(func(tx *ledger.Tx) error {
+		_, err := tx.NewEpoch()
+		require.NoError(t, err)
+		require.NoError(t, tx.KeepUnknownLeaf("op-a", "0a", []byte("der")))
+		require.NoError(t, tx.DenyLostName("op-a", "op-a-export-c9"))
+		return tx.UseProof("op-a/0a", "jti", f.Clock.Now())
+	})
+	due := func(before time.Time) (due bool) {
+		f.View(func(tx *ledger.Tx) (err error) {
+			due, err = tx.Prunable(before)
+			return err
+		})
+		return due
+	}
+	assert.False(t, due(f.Clock.Now()))
+	f.Clock.Advance(31 * day)
+	young := f.MustEnroll("op-a", ledger.RoleSender, "c2", "young")
+	assert.True(t, due(Epoch), "a used proof, an unknown leaf and a lost denial")
+	before := f.Clock.Now().Add(-time.Hour)
+	f.Update(func(tx *ledger.Tx) error {
+		n, err := tx.PruneAll(before)
+		assert.EqualValues(t, 1, n)
+		return err
+	})
+	assert.False(t, due(before))
+	assert.Equal(t, []string{young.Serial}, f.serials(ledger.Filter{OperatorID: "op-a"}))
+	for _, table := range []string{"unknown_leaves", "lost_denials", "used_proofs"} {
+		f.View(func(tx *ledger.Tx) error {
+			var n int
+			defer func() { assert.Zero(t, n, table) }()
+			return tx.QueryRow(`SELECT COUNT(*) FROM ` + table).Scan(&n)
+		})
+	}
+	f.View(func(tx *ledger.Tx) error {
+		var tokens int
+		require.NoError(t, tx.QueryRow(`SELECT COUNT(*) FROM enrollment_tokens`).Scan(&tokens))
+		assert.Equal(t, 1, tokens)
+		_, err := tx.Entry("op-a", old.Serial)
+		assert.ErrorIs(t, err, ledger.ErrNotFound)
+		return nil
+	})
+	_, err := f.Store.Verify(context.Background(), "op-a")
+	require.NoError(t, err)
+}

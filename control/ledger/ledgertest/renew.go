@@ -5,6 +5,7 @@ package ledgertest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,21 +108,22 @@ func testEpoch(t *testing.T, f *Fixture) {
 	leaf := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
 	silent := f.MustEnroll("op-silent", ledger.RoleSender, "c1", "k2")
 	report := func(operator string) {
-		f.Update(func(tx *ledger.Tx) error {
-			v, err := tx.Version()
-			require.NoError(t, err)
-			_, err = tx.Exec(`INSERT INTO reports (operator_id, instance, epoch, number, report, reported_at)
-				VALUES ($1, 'i', $2, 0, '', 0) ON CONFLICT (operator_id, instance) DO UPDATE SET epoch = excluded.epoch`,
-				operator, v.Epoch)
-			return err
-		})
+		f.Exec(`INSERT INTO reports (operator_id, instance, epoch, number, report, reported_at)
+			VALUES ($1, 'i', 1, 0, '', 0) ON CONFLICT DO NOTHING`, operator)
+		f.Update(func(tx *ledger.Tx) error { return tx.Recovered(operator) })
 	}
 	report("op-a")
 	token := f.Token("op-a", ledger.RoleSender, "c1")
 	f.Clock.Advance(time.Minute)
 	f.Update(func(tx *ledger.Tx) error {
 		v, err := tx.NewEpoch()
-		assert.EqualValues(t, 2, v.Epoch)
+		assert.Equal(t, f.Clock.Now().Unix(), v.Epoch)
+		return err
+	})
+	f.View(func(tx *ledger.Tx) error {
+		ids, started, err := tx.Unrecovered(Org)
+		assert.Equal(t, []string{"op-a", "op-silent"}, ids)
+		assert.Equal(t, f.Clock.Now(), started)
 		return err
 	})
 	_, err := f.Enroll(token, "k3")
@@ -145,6 +147,16 @@ func testEpoch(t *testing.T, f *Fixture) {
 	f.Sender("op-new", "c1")
 	_, err = f.Renew(f.MustEnroll("op-new", ledger.RoleSender, "c1", "k7"), "k8")
 	require.NoError(t, err, "it was made in this epoch")
+	f.Update(func(tx *ledger.Tx) error {
+		before, err := tx.Version()
+		require.NoError(t, err)
+		_, err = tx.Exec(`UPDATE change_counter SET epoch = $1`, f.Clock.Now().Unix()+5)
+		require.NoError(t, err)
+		after, err := tx.NewEpoch()
+		assert.Equal(t, f.Clock.Now().Unix()+6, after.Epoch, "also when the clock is behind")
+		assert.Greater(t, after.Number, before.Number)
+		return err
+	})
 	_, err = f.Store.Verify(context.Background(), "op-a")
 	require.NoError(t, err)
 }
@@ -183,4 +195,58 @@ func testAdopt(t *testing.T, f *Fixture) {
 	})
 	_, err = f.Store.Verify(context.Background(), "op-a")
 	require.NoError(t, err)
+}
+
+// testLost denies what a restored ledger knows nothing of (trap-10).
+func testLost(t *testing.T, f *Fixture) {
+	known := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
+	lost := known
+	lost.Serial, lost.SPKI = "0a0b", Key("lost")
+	deny := func(serials ...string) (n int) {
+		f.Update(func(tx *ledger.Tx) (err error) {
+			require.NoError(t, tx.DenyLostName("op-a", "op-a-export-c9"))
+			n, err = tx.DenySerials("op-a", append(serials, "", "0", "0A", "zz", strings.Repeat("ab", 21)))
+			return err
+		})
+		return n
+	}
+	assert.Zero(t, deny(lost.Serial), "nothing is lost before a restore")
+	f.Update(func(tx *ledger.Tx) error {
+		_, err := tx.NewEpoch()
+		return err
+	})
+	assert.Equal(t, 2, deny(known.Serial, lost.Serial))
+	assert.Zero(t, deny(known.Serial, lost.Serial), "a denial that comes again changes nothing")
+	for _, leaf := range []ledger.Entry{known, lost} {
+		_, err := f.Renew(leaf, "k2")
+		refused(t, ledger.ReasonLeafRevoked, err)
+	}
+	revoked := func() (serials []string) {
+		f.View(func(tx *ledger.Tx) error {
+			all, err := tx.RevokedSerials("op-a")
+			for _, r := range all {
+				assert.Equal(t, ledger.ReasonRecovered, r.Reason)
+				assert.Equal(t, Epoch, r.RevokedAt)
+				serials = append(serials, r.Serial)
+			}
+			return err
+		})
+		return serials
+	}
+	assert.ElementsMatch(t, []string{known.Serial, lost.Serial}, revoked())
+	f.View(func(tx *ledger.Tx) error {
+		for _, test := range []struct {
+			name, serial string
+			want         bool
+		}{{"op-a-export-c9", "", true}, {"", "0a0b", true}, {"0a0b", "op-a-export-c9", false}, {"op-a-export-c1", known.Serial, false}} {
+			got, err := tx.LostDenial("op-a", test.name, test.serial)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got, test)
+		}
+		return nil
+	})
+	_, err := f.Store.Verify(context.Background(), "op-a")
+	require.NoError(t, err)
+	f.Clock.Advance(30*day + time.Second)
+	assert.Empty(t, revoked(), "its leaf has ended")
 }

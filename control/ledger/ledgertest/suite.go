@@ -53,6 +53,8 @@ func Run(t *testing.T, open Opener) {
 		{"prune", testPrune},
 		{"epoch", testEpoch},
 		{"adopt", testAdopt},
+		{"lost denials", testLost},
+		{"prune all", testPruneAll},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			clock := NewClock()

@@ -82,6 +82,7 @@ CREATE TABLE operators (
     last_policy          TEXT NOT NULL, -- the deny-all JWS of a revoked operator
     last_crl             BYTEA, -- the last CRL of a revoked operator
     change_number        BIGINT NOT NULL, -- of the last change its policy shows
+    recovered_epoch      BIGINT NOT NULL DEFAULT 0, -- newest in which it reported what it denies
     created_at           BIGINT NOT NULL,
     revoked_at           BIGINT
 );
@@ -188,6 +189,16 @@ CREATE TABLE unknown_leaves (
 );
 CREATE INDEX unknown_leaves_by_age ON unknown_leaves (seen_at);
 
+-- Names and serials that an operator denied before a restore and that the
+-- restored store knows nothing of: they are never adopted.
+CREATE TABLE lost_denials (
+    operator_id TEXT NOT NULL,
+    kind        TEXT NOT NULL, -- name, serial
+    value       TEXT NOT NULL,
+    denied_at   BIGINT NOT NULL,
+    PRIMARY KEY (operator_id, kind, value)
+);
+
 -- The newest report of each operator instance.
 CREATE TABLE reports (
     operator_id  TEXT NOT NULL,
@@ -220,6 +231,7 @@ CREATE TABLE receipt_instances (
     first_refused_at_ms BIGINT,
     PRIMARY KEY (receipt_id, operator_id, instance)
 );
+CREATE INDEX receipt_instances_by_operator ON receipt_instances (operator_id, instance);
 
 CREATE TABLE audit (
     sequence   BIGINT NOT NULL PRIMARY KEY,

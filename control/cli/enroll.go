@@ -1,0 +1,198 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ikhnos/continuum/internal/certfile"
+	"github.com/ikhnos/continuum/internal/controlclient"
+	"github.com/ikhnos/continuum/internal/holder"
+)
+
+func newEnrollCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "enroll --dir DIR --enrollment-token-file FILE",
+		Short: "Fetch a certificate for this machine with a one-use token",
+		Long: "Makes a key in DIR, spends the token for a certificate, and leaves tls.crt, tls.key and ca.crt there\n" +
+			"for any program. Over a pair that is good it does nothing, so it may be run twice.",
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return enroll(cmd) },
+	}
+	addHolderFlags(cmd)
+	cmd.Flags().String("enrollment-token-file", "", "file with the one-use token; - reads standard input")
+	_ = cmd.MarkFlagRequired("enrollment-token-file") // the flag was defined above
+	return cmd
+}
+
+// addHolderFlags adds what enroll and renew have in common.
+func addHolderFlags(cmd *cobra.Command) {
+	cmd.Flags().String("dir", "", "folder of tls.crt, tls.key and ca.crt")
+	cmd.Flags().String("kubernetes-secret", "", "NAMESPACE/NAME of a Secret that keeps a copy, inside its cluster")
+	_ = cmd.MarkFlagRequired("dir") // the flag was defined above
+}
+
+func enroll(cmd *cobra.Command) error {
+	token, err := readEnrollmentToken(cmd)
+	if err != nil {
+		return err
+	}
+	h, closeIdle, err := newHolder(cmd, func() (string, error) { return token, nil })
+	if err != nil {
+		return err
+	}
+	defer closeIdle()
+	if err := h.Load(cmd.Context()); err != nil {
+		return fmt.Errorf("reading the certificate: %w", err)
+	}
+	if h.Usable() {
+		progress(cmd, "there is a good certificate in %s; nothing was done", text(cmd, "dir"))
+		return nil
+	}
+	if h.Status().Present {
+		progress(cmd, "the certificate in %s has ended", text(cmd, "dir"))
+	}
+	result, err := h.Attempt(cmd.Context())
+	if err != nil {
+		return fromHolder(err)
+	}
+	return showHeld(cmd, h, result)
+}
+
+func readEnrollmentToken(cmd *cobra.Command) (string, error) {
+	path := text(cmd, "enrollment-token-file")
+	if path == "-" {
+		content, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4<<10))
+		if err != nil {
+			return "", fmt.Errorf("reading the enrolment token: %w", err)
+		}
+		return string(content), nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading the enrolment token: %w", err)
+	}
+	return string(content), nil
+}
+
+// newHolder makes the holder of --dir, and what closes its connections.
+func newHolder(cmd *cobra.Command, token func() (string, error)) (*holder.Holder, func(), error) {
+	client, err := holderClient(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := holder.Settings{
+		Directory: text(cmd, "dir"),
+		Server:    client,
+		Token:     token,
+		Now:       environmentOf(cmd).now,
+		Random:    rand.Float64,
+	}
+	if secret := text(cmd, "kubernetes-secret"); secret != "" {
+		namespace, name, ok := strings.Cut(secret, "/")
+		if !ok || namespace == "" || name == "" {
+			return nil, nil, usageError("--kubernetes-secret takes NAMESPACE/NAME, not %q", secret)
+		}
+		if set.Shared, err = holder.NewInClusterSecretStore(namespace, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return holder.New(set), client.CloseIdleConnections, nil
+}
+
+// holderClient is a client for the machine paths. It never carries an admin token.
+func holderClient(cmd *cobra.Command) (*controlclient.Client, error) {
+	cfg, err := settings(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(cfg.Server, "https://") {
+		return nil, &exitError{exitUsage, &explained{
+			what: "no control server is given",
+			why:  "neither --server, IKHNOS_SERVER nor a saved context names one that starts with https://",
+			do:   fmt.Sprintf("%s --server https://HOST:8443 …", cmd.CommandPath()),
+		}}
+	}
+	transport, err := controlclient.PinnedTransport(cfg.CAPins, nil)
+	if err != nil {
+		return nil, usageError("--ca-pin: %w", err)
+	}
+	client, err := controlclient.New(&http.Client{Transport: transport, Timeout: cfg.Timeout}, cfg.Server, environmentOf(cmd).now)
+	if err != nil {
+		return nil, usageError("--server: %w", err)
+	}
+	return client, nil
+}
+
+// fromHolder gives a failed attempt its exit code and its advice.
+func fromHolder(err error) error {
+	var failure *holder.Failure
+	if !errors.As(err, &failure) {
+		return err
+	}
+	switch {
+	case failure.Reason == holder.ReasonPinMismatch || failure.Reason == holder.ReasonServerUnreachable:
+		told := &explained{
+			what: "the control server did not answer",
+			why:  failure.Error(),
+			do:   "check --server and the network; a certificate in use stays good until it ends",
+			err:  failure,
+		}
+		if failure.Reason == holder.ReasonPinMismatch || isTrust(failure) {
+			told.what = "the control server's certificate is not trusted"
+			told.do = "give --ca-pin with the pin that the server logged at its start"
+		}
+		return &exitError{exitUnreachable, told}
+	case failure.Outcome == holder.OutcomeInvalid:
+		return &explained{
+			what: "the answer was not used, the certificate is unchanged",
+			why:  fmt.Sprintf("%s (%s)", failure.Error(), failure.Reason),
+			do:   "see whether the operator was created anew; then enrol again in an empty folder",
+			err:  failure,
+		}
+	}
+	return err
+}
+
+// held is what enroll and renew print.
+type held struct {
+	Outcome    holder.Outcome `json:"outcome"`
+	Name       string         `json:"name"`
+	Serial     string         `json:"serial"`
+	NotAfter   time.Time      `json:"notAfter"`
+	RenewAfter time.Time      `json:"renewAfter"`
+	Directory  string         `json:"directory"`
+}
+
+// showHeld prints a change of the certificate in one line.
+func showHeld(cmd *cobra.Command, h *holder.Holder, result holder.Result) error {
+	status := h.Status()
+	doc := held{result.Outcome, status.Name, status.Serial, status.NotAfter.UTC(), status.RenewAfter.UTC(), text(cmd, "dir")}
+	return show(cmd, doc, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "%s %s: serial %s, ends %s, renewed after %s, in %s\n", doc.Outcome, plain(doc.Name), doc.Serial,
+			date(doc.NotAfter), date(doc.RenewAfter), plain(doc.Directory))
+	})
+}
+
+// damaged is the error of a folder whose files cannot be used, nil for any other.
+func damaged(dir string) error {
+	if _, err := certfile.Load(dir); errors.Is(err, certfile.ErrDamaged) {
+		return &exitError{exitFound, &explained{
+			what: "the certificate in " + dir + " cannot be used",
+			why:  err.Error(),
+			do:   "enrol again with a new token: ikhnos token create, then ikhnos enroll",
+			err:  err,
+		}}
+	}
+	return nil
+}

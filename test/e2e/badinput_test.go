@@ -1,0 +1,84 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// run starts the control binary and returns its exit code and what it said on
+// standard error.
+func run(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	cmd := exec.CommandContext(testContext(t, 30*time.Second), program(t, "ikhnos"), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	if err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, stderr.String())
+	}
+	return cmd.ProcessState.ExitCode(), stderr.String()
+}
+
+// TestServerBadInput: each mistake at the start is one clear error that names what
+// is wrong, and the program ends.
+func TestServerBadInput(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"port in use":                {[]string{"server", "--data-dir", t.TempDir(), "--listen", taken.Addr().String(), "--metrics-listen", "127.0.0.1:0"}, 1, taken.Addr().String()},
+		"unwritable data directory":  {[]string{"server", "--data-dir", filepath.Join(file, "below"), "--listen", "127.0.0.1:0"}, 1, filepath.Join(file, "below")},
+		"unknown flag":               {[]string{"server", "--lisen", "127.0.0.1:0"}, 2, "--lisen"},
+		"unknown command":            {[]string{"sever"}, 2, "sever"},
+		"leaf lifetime out of range": {[]string{"server", "--data-dir", t.TempDir(), "--leaf-lifetime", "1s"}, 2, "60s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stderr := run(t, tc.args...)
+			assert.Equal(t, tc.code, code, stderr)
+			assert.Contains(t, stderr, tc.says)
+			assert.NotContains(t, stderr, "goroutine ")
+		})
+	}
+}
+
+// TestSecondServer: one directory, one server. The second one says so and ends,
+// the first one goes on.
+func TestSecondServer(t *testing.T) {
+	dir := t.TempDir()
+	first := exec.CommandContext(t.Context(), program(t, "ikhnos"), "server", "--data-dir", dir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
+	first.Cancel = func() error { return first.Process.Signal(os.Interrupt) }
+	require.NoError(t, first.Start())
+	defer func() {
+		assert.NoError(t, first.Process.Signal(os.Interrupt))
+		assert.NoError(t, first.Wait())
+	}()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(dir, "admin.token"))
+		return err == nil
+	}, 30*time.Second, 50*time.Millisecond)
+
+	code, stderr := run(t, "server", "--data-dir", dir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, dir)
+	assert.Contains(t, strings.ToLower(stderr), "in use")
+}
