@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 
 VERSION := 0.1.0
 LDFLAGS := -s -w -X github.com/ikhnos/continuum/internal/version.Version=$(VERSION)
-GOBUILD := CGO_ENABLED=0 go build -v -trimpath -ldflags '$(LDFLAGS)'
+GOBUILD := env CGO_ENABLED=0 go build -v -trimpath -ldflags '$(LDFLAGS)'
 
 # What `go test` runs. The generated main package has no tests, and compiling its
 # three thousand packages once more for the race detector would buy nothing.
