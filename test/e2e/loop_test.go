@@ -290,7 +290,7 @@ func (e *environment) cutOff(t *testing.T) {
 	require.NoError(t, e.fleet.SendLog(ctx, demo.ClusterID, "the neighbour goes on", nil))
 	_, err = e.fleet.Sink.Wait(ctx, func(r demo.Record) bool { return r.Summary == "the neighbour goes on" })
 	require.NoError(t, err)
-	for _, r := range e.fleet.Sink.Records("cutoff") {
+	for _, r := range e.fleet.Sink.Records("cutoff", demo.SignalLogs) {
 		assert.NotEqual(t, "after the cut-off", r.Summary)
 	}
 }

@@ -23,7 +23,9 @@ import (
 	"github.com/ikhnos/continuum/internal/identity"
 )
 
-// keepPerSender is how many records of one sender the sink remembers.
+// keepPerSender is how many records of one sender and signal the sink remembers.
+// Signals are kept apart, so that a few log lines are not pushed out by many
+// data points.
 const keepPerSender = 200
 
 // Signals as the sink names them.
@@ -61,6 +63,9 @@ func (r Record) Sender() string {
 	return r.Attribute(identity.KeyOperatorID)
 }
 
+// stream is what one sender sends of one signal.
+type stream struct{ sender, signal string }
+
 // Sink is an OTLP/gRPC receiver that keeps the last records of each sender.
 type Sink struct {
 	now      func() time.Time
@@ -68,7 +73,7 @@ type Sink struct {
 	server   *grpc.Server
 
 	mu      sync.Mutex // guards what follows
-	records map[string][]Record
+	records map[stream][]Record
 	counts  map[string]int
 	changed chan struct{} // closed and replaced when a record arrives
 }
@@ -80,7 +85,7 @@ func NewSink(now func() time.Time, onRecord func(Record)) *Sink {
 		now:      now,
 		onRecord: onRecord,
 		server:   grpc.NewServer(),
-		records:  map[string][]Record{},
+		records:  map[stream][]Record{},
 		counts:   map[string]int{},
 		changed:  make(chan struct{}),
 	}
@@ -96,11 +101,11 @@ func (s *Sink) Serve(listener net.Listener) error { return s.server.Serve(listen
 // Stop ends Serve and every open call.
 func (s *Sink) Stop() { s.server.Stop() }
 
-// Records returns a copy of what is kept of one sender, oldest first.
-func (s *Sink) Records(sender string) []Record {
+// Records returns a copy of what is kept of one sender and signal, oldest first.
+func (s *Sink) Records(sender, signal string) []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Record(nil), s.records[sender]...)
+	return append([]Record(nil), s.records[stream{sender, signal}]...)
 }
 
 // Counts returns how many records of each sender have arrived so far.
@@ -139,13 +144,13 @@ func (s *Sink) Wait(ctx context.Context, match func(Record) bool) (Record, error
 func (s *Sink) add(records []Record) {
 	s.mu.Lock()
 	for _, r := range records {
-		sender := r.Sender()
-		kept := append(s.records[sender], r)
+		from := stream{r.Sender(), r.Signal}
+		kept := append(s.records[from], r)
 		if len(kept) > keepPerSender {
 			kept = append([]Record(nil), kept[len(kept)-keepPerSender:]...)
 		}
-		s.records[sender] = kept
-		s.counts[sender]++
+		s.records[from] = kept
+		s.counts[from.sender]++
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})

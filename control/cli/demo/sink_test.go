@@ -38,7 +38,7 @@ func TestSinkKeepsTheLastRecordsOfEachSender(t *testing.T) {
 		exportLog(t, s, "c1", fmt.Sprint(i), nil)
 	}
 	exportLog(t, s, "c2", "one", nil)
-	kept := s.Records("c1")
+	kept := s.Records("c1", SignalLogs)
 	require.Len(t, kept, keepPerSender)
 	assert.Equal(t, "5", kept[0].Summary)
 	assert.Equal(t, map[string]int{"c1": keepPerSender + 5, "c2": 1}, s.Counts())
