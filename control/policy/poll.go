@@ -124,5 +124,3 @@ func Matches(ifNoneMatch, etag string) bool {
 	}
 	return false
 }
-
-func isNotFound(err error) bool { return errors.Is(err, ledger.ErrNotFound) }

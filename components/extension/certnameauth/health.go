@@ -76,7 +76,7 @@ func (h *health) next() *componentstatus.Event {
 			break
 		}
 	}
-	if worst == errMissing && h.detail != nil {
+	if errors.Is(worst, errMissing) && h.detail != nil {
 		worst = fmt.Errorf("%w: %w", errMissing, h.detail)
 	}
 	if text(worst) == h.shown {

@@ -125,7 +125,7 @@ func (h *hold) finish() {
 }
 
 // expired says that the request was ended here and not by its caller.
-func (h *hold) expired() bool { return context.Cause(h.Context) == errHeld }
+func (h *hold) expired() bool { return errors.Is(context.Cause(h.Context), errHeld) }
 
 // once is true for the first who counts the request.
 func (h *hold) once() bool { return h.counted.CompareAndSwap(false, true) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,8 +45,10 @@ type Config struct {
 type Fleet struct {
 	API  *apiclient.Client // administers organisation default
 	Sink *Sink
-	URL  string // of the control server, its web page included
-	Pin  string // of the control server's CA
+	// SinkURL is the page that shows what the sink keeps.
+	SinkURL string
+	URL     string // of the control server, its web page included
+	Pin     string // of the control server's CA
 	// TokenFile holds the first admin token.
 	TokenFile string
 
@@ -53,6 +56,7 @@ type Fleet struct {
 	ports      *ports
 	server     *Process
 	sinkPort   int
+	sinkPage   *http.Server
 	collectors map[string]*Collector
 	order      []string // of the collectors' start
 }
@@ -80,14 +84,9 @@ func Start(ctx context.Context, cfg Config) (_ *Fleet, err error) {
 			f.Stop()
 		}
 	}()
-	f.Sink = NewSink(cfg.Now, cfg.OnRecord)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("opening the sink: %w", err)
+	if err := f.startSink(); err != nil {
+		return nil, err
 	}
-	f.sinkPort = listener.Addr().(*net.TCPAddr).Port
-	go func() { _ = f.Sink.Serve(listener) }() // ends with Stop
-
 	otlpPort := f.ports.take() // of the cluster that takes the server's own traces
 	if err := f.startServer(ctx, otlpPort); err != nil {
 		return nil, err
@@ -108,6 +107,25 @@ func Start(ctx context.Context, cfg Config) (_ *Fleet, err error) {
 	return f, f.ports.err
 }
 
+// startSink opens the sink and its page; both end with Stop.
+func (f *Fleet) startSink() error {
+	f.Sink = NewSink(f.cfg.Now, f.cfg.OnRecord)
+	f.sinkPage = &http.Server{Handler: f.Sink.Page(), ReadHeaderTimeout: 10 * time.Second}
+	otlp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("opening the sink: %w", err)
+	}
+	f.sinkPort = otlp.Addr().(*net.TCPAddr).Port
+	go func() { _ = f.Sink.Serve(otlp) }() // ends with Stop
+	page, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("opening the sink's page: %w", err)
+	}
+	f.SinkURL = "http://" + page.Addr().String()
+	go func() { _ = f.sinkPage.Serve(page) }() // ends with Stop
+	return nil
+}
+
 // Stop ends the processes in the direction of the data, so that none waits for a
 // next hop that has gone: the server, whose traces go to a cluster, then the
 // collectors from the edge inwards, and the sink last.
@@ -119,6 +137,7 @@ func (f *Fleet) Stop() {
 		f.collectors[f.order[i]].Stop()
 	}
 	f.Sink.Stop()
+	_ = f.sinkPage.Close()
 }
 
 // Collector returns a collector of the fleet by its operator or cluster id.

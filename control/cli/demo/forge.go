@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"google.golang.org/grpc"
@@ -21,17 +22,46 @@ import (
 // forgedOperator is the operator that the forged record claims to come through.
 const forgedOperator = "op-evil"
 
-// Forgery plants another cluster's identity in every place a log can hold it, in
-// the exact keys and in spellings that some store would take for them.
+// claim is one attribute that the forged record carries, and where.
+type claim struct{ place, key, value string }
+
+// Places of a claim.
+const (
+	onResource = "resource"
+	onScope    = "scope"
+	onRecord   = "record"
+)
+
+// claims are another cluster's identity in every place a log can hold it, in the
+// exact keys and in spellings that some store would take for them.
+var claims = []claim{
+	{onResource, identity.KeyClusterID, ClusterID},
+	{onResource, identity.KeyOperatorID, forgedOperator},
+	{onResource, "Continuum_Cluster_ID", ClusterID},
+	{onScope, "continuum-cluster-id", ClusterID},
+	{onRecord, identity.KeyClusterID, ClusterID},
+	{onRecord, "..continuum.operator.id", forgedOperator},
+}
+
+// Forgery plants all claims in a record.
 func Forgery(logs plog.ResourceLogs, record plog.LogRecord) {
-	resource := logs.Resource().Attributes()
-	resource.PutStr(identity.KeyClusterID, ClusterID)
-	resource.PutStr(identity.KeyOperatorID, forgedOperator)
-	resource.PutStr("Continuum_Cluster_ID", ClusterID)
-	scope := logs.ScopeLogs().At(0).Scope().Attributes()
-	scope.PutStr("continuum-cluster-id", ClusterID)
-	record.Attributes().PutStr(identity.KeyClusterID, ClusterID)
-	record.Attributes().PutStr("..continuum.operator.id", forgedOperator)
+	places := map[string]pcommon.Map{
+		onResource: logs.Resource().Attributes(),
+		onScope:    logs.ScopeLogs().At(0).Scope().Attributes(),
+		onRecord:   record.Attributes(),
+	}
+	for _, c := range claims {
+		places[c.place].PutStr(c.key, c.value)
+	}
+}
+
+// fate says what became of a claim in the record that arrived.
+func (c claim) fate(r Record) string {
+	value, ok := map[string]map[string]any{onResource: r.Resource, onScope: r.Scope, onRecord: r.Item}[c.place][c.key]
+	if !ok {
+		return "removed"
+	}
+	return text(value)
 }
 
 // SendLog sends one log record to a cluster's collector as an application of that

@@ -51,8 +51,10 @@ func (r Record) Attribute(key string) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprint(value)
+	return text(value)
 }
+
+func text(value any) string { return fmt.Sprint(value) }
 
 // Sender is the authenticated origin that was stamped on the record: the
 // cluster's id, or the operator's id for an operator's own data.

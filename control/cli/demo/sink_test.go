@@ -6,6 +6,8 @@ package demo
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -63,4 +65,19 @@ func TestForgeryIsSeen(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, Clean(r))
 	require.Error(t, Stamped(r, ForgerID))
+}
+
+func TestSinkPage(t *testing.T) {
+	s := NewSink(func() time.Time { return time.Unix(0, 0) }, nil)
+	defer s.Stop()
+	exportLog(t, s, "c1", "<script>alert(1)</script>", func(_ plog.ResourceLogs, r plog.LogRecord) {
+		r.Attributes().PutStr("user", "alice")
+	})
+	w := httptest.NewRecorder()
+	s.Page().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?sender=c1", nil))
+	page := w.Body.String()
+	assert.Contains(t, page, "&lt;script&gt;")
+	assert.NotContains(t, page, "<script>")
+	assert.Contains(t, page, "continuum.cluster.id=c1")
+	assert.Contains(t, page, "item: user=alice")
 }

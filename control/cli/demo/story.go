@@ -228,10 +228,10 @@ func (s *story) forged(ctx context.Context) error {
 	if err := Clean(r); err != nil {
 		return err
 	}
-	s.say("forged", "%s claimed %s=%s and %s=%s in six spellings and places", ForgerID,
-		identity.KeyClusterID, ClusterID, identity.KeyOperatorID, forgedOperator)
-	s.say("forged", "it arrived as %s=%s, %s=%s, and nothing else that is reserved",
-		identity.KeyClusterID, r.Attribute(identity.KeyClusterID), identity.KeyOperatorID, r.Attribute(identity.KeyOperatorID))
+	s.say("forged", "%s sent a record in the name of %s; what it claimed, and what arrived:", ForgerID, ClusterID)
+	for _, c := range claims {
+		s.say("", "  %-8s  %-24s  %-8s  %s", c.place, c.key, c.value, c.fate(r))
+	}
 	return nil
 }
 
@@ -325,6 +325,7 @@ func (s *story) neighbourGoesOn(ctx context.Context) error {
 
 func (s *story) closing(context.Context) error {
 	s.say("web page", "%s  (sign in with the token in %s)", s.fleet.URL, s.fleet.TokenFile)
+	s.say("sink", "%s  (what arrived: stamped beside sent)", s.fleet.SinkURL)
 	s.say("yours", "a collector of your own joins with:")
 	_, err := fmt.Fprintf(s.o.Out, `
   export IKHNOS_SERVER=%s IKHNOS_CA_PIN=%s
