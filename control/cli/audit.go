@@ -37,15 +37,15 @@ func auditEntries(cmd *cobra.Command, client *apiclient.Client) ([]trail.Record,
 }
 
 // parseSince reads a time in the past, as 7d, 12h or RFC 3339.
-func parseSince(s string, now time.Time) (time.Time, error) {
-	at, err := parseInstant("since", s, now)
-	if err != nil || s == "" {
+func parseSince(s string, now time.Time) (time.Time, error) { return parsePast("since", s, now) }
+
+// parsePast is parseInstant with durations that count back.
+func parsePast(flag, s string, now time.Time) (time.Time, error) {
+	at, err := parseInstant(flag, s, now)
+	if _, absolute := time.Parse(time.RFC3339, s); err != nil || s == "" || absolute == nil {
 		return at, err
 	}
-	if at.After(now) {
-		at = now.Add(now.Sub(at))
-	}
-	return at, nil
+	return now.Add(now.Sub(at)), nil
 }
 
 func newAuditListCommand() *cobra.Command {

@@ -95,7 +95,7 @@ func TestCertInspectDirectory(t *testing.T) {
 	key := filepath.Join(dir, "loose.pem")
 	content, err := os.ReadFile(filepath.Join(dir, "tls.key"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(key, content, 0o644)) //nolint:gosec // the mode is what is tested
+	require.NoError(t, os.WriteFile(key, content, 0o644))
 	got := m.run("cert", "inspect", key)
 	assert.Equal(t, exitFound, got.code)
 	assert.Contains(t, got.stdout, "problem: the private key may be read by others (mode 0644; 0600 is right)")

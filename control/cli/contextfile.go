@@ -96,7 +96,16 @@ func (e *environment) saveContexts(file *contextFile) error {
 
 // writeSecretFile replaces path as a whole with a file that its owner alone can
 // read, whatever mode stood there before.
-func writeSecretFile(path string, content []byte) (err error) {
+func writeSecretFile(path string, content []byte) error {
+	return writePrivate(path, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// writePrivate is writeSecretFile for what write writes. When write fails, path
+// stays as it was.
+func writePrivate(path string, write func(w io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".ikhnos-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -107,7 +116,7 @@ func writeSecretFile(path string, content []byte) (err error) {
 			err = fmt.Errorf("writing %s: %w", path, err)
 		}
 	}()
-	_, err = tmp.Write(content)
+	err = write(tmp)
 	if err == nil {
 		err = tmp.Sync()
 	}

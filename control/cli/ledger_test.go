@@ -112,7 +112,7 @@ func TestLedgerOnline(t *testing.T) {
 	head["hash"] = strings.Repeat("0", 64)
 	got := m.run("ledger", "verify", "op-eu")
 	assert.Equal(t, exitFound, got.code)
-	assert.Contains(t, got.stdout, "entry 5 is bad: the head that the server names has another hash")
+	assert.Contains(t, got.stdout, "entry 5 is bad: it has another hash than the head that the server names")
 	head["sequence"] = 9
 	assert.Contains(t, m.run("ledger", "verify", "op-eu").stdout, "entry 6 is bad: it is missing: the head is 9")
 

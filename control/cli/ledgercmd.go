@@ -18,7 +18,7 @@ import (
 
 func newLedgerCommand() *cobra.Command {
 	return group("ledger", "The hash chain of what was issued and revoked",
-		newLedgerHeadCommand(), newLedgerVerifyCommand(), newLedgerExportCommand())
+		newLedgerHeadCommand(), newLedgerVerifyCommand(), newLedgerExportCommand(), newLedgerNewEpochCommand())
 }
 
 func newLedgerHeadCommand() *cobra.Command {
@@ -98,29 +98,46 @@ func newLedgerVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [OPERATOR]",
 		Short: "Compute a chain again: of one operator, of all, or of an exported file without any server",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Compute the hash chains again and say what is wrong first; the exit code is 10
+when something is. Without --file it asks the server. With --data-dir or
+--database-url it reads the server's data itself, beside a server or without one,
+and compares each entry with its events too.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			wanted, err := readWantedHeads(text(cmd, "head"))
+			if err != nil {
+				return err
+			}
 			if path := text(cmd, "file"); path != "" {
 				if len(args) > 0 {
 					return usageError("--file takes no operator: the file says whose chain it is")
 				}
-				return verifyFile(cmd, path)
+				return verifyFile(cmd, path, wanted)
 			}
-			return withClient(verifyChains)(cmd, args)
+			if wanted.hash != "" && len(args) == 0 {
+				return usageError("a hash as --head goes with one operator or one file")
+			}
+			if offline, err := wantsStore(cmd); err != nil || offline {
+				return errors.Join(err, verifyStore(cmd, args, wanted))
+			}
+			return withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+				return verifyChains(cmd, client, args, wanted)
+			})(cmd, args)
 		},
 	}
 	cmd.Flags().String("file", "", "verify this export, offline")
-	cmd.Flags().String("head", "", "also demand that the chain holds this hash, kept from an earlier ledger head")
+	cmd.Flags().String("head", "", "also demand that the chain holds this hash, or those in this file, kept from an earlier ledger head or backup verify")
+	addDataFlags(cmd.Flags())
 	return cmd
 }
 
-func verifyFile(cmd *cobra.Command, path string) error {
+func verifyFile(cmd *cobra.Command, path string, wanted wantedHeads) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("reading the export: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	c := &chainResult{must: passage{hash: text(cmd, "head")}}
+	c := &chainResult{wanted: wanted, must: wanted.of("")}
 	if err := c.read(file); err != nil {
 		return fmt.Errorf("reading the export: %w", err)
 	}
@@ -130,11 +147,8 @@ func verifyFile(cmd *cobra.Command, path string) error {
 	return showChains(cmd, []*chainResult{c})
 }
 
-func verifyChains(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+func verifyChains(cmd *cobra.Command, client *apiclient.Client, args []string, wanted wantedHeads) error {
 	if len(args) == 0 {
-		if text(cmd, "head") != "" {
-			return usageError("--head goes with one operator or one file")
-		}
 		all, err := client.Operators(cmd.Context())
 		if err != nil {
 			return err
@@ -145,7 +159,7 @@ func verifyChains(cmd *cobra.Command, client *apiclient.Client, args []string) e
 	}
 	chains := make([]*chainResult, 0, len(args))
 	for _, operatorID := range args {
-		c, err := verifyOnline(cmd, client, operatorID)
+		c, err := verifyOnline(cmd, client, operatorID, wanted)
 		if err != nil {
 			return err
 		}
@@ -156,16 +170,13 @@ func verifyChains(cmd *cobra.Command, client *apiclient.Client, args []string) e
 
 // verifyOnline walks an operator's chain and compares its end with the head that
 // the server names.
-func verifyOnline(cmd *cobra.Command, client *apiclient.Client, operatorID string) (*chainResult, error) {
+func verifyOnline(cmd *cobra.Command, client *apiclient.Client, operatorID string, wanted wantedHeads) (*chainResult, error) {
 	head, err := client.LedgerHead(cmd.Context(), operatorID)
 	if err != nil {
 		return nil, err
 	}
-	c := &chainResult{OperatorID: operatorID}
-	switch wanted := text(cmd, "head"); {
-	case wanted != "":
-		c.must = passage{hash: wanted}
-	case head.Sequence > 0:
+	c := &chainResult{OperatorID: operatorID, must: wanted.of(operatorID)}
+	if c.must.hash == "" && head.Sequence > 0 {
 		c.must = passage{sequence: head.Sequence, hash: head.Hash}
 	}
 	err = eachLedgerPage(cmd, client, operatorID, func(lines []byte) error {

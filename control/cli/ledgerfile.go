@@ -42,8 +42,9 @@ type chainResult struct {
 	FirstBad   int64  `json:"firstBad,omitempty"`
 	Fault      string `json:"fault,omitempty"`
 
-	chain ledger.Chain
-	must  passage
+	chain  ledger.Chain
+	wanted wantedHeads // of a file, which says only in its first event whose chain it is
+	must   passage
 }
 
 // passage is a hash that a chain must pass through: at sequence, or anywhere
@@ -87,6 +88,9 @@ func (c *chainResult) add(line []byte) {
 		return
 	}
 	c.OperatorID, c.Entries, c.Hash = head.OperatorID, head.Sequence, head.Hash
+	if c.must.hash == "" {
+		c.must = c.wanted.of(head.OperatorID)
+	}
 	if head.Hash == c.must.hash {
 		c.must.seen = true
 	}
@@ -99,7 +103,7 @@ func (c *chainResult) end() {
 	case c.must.sequence > c.Entries:
 		c.fail(fmt.Sprintf("it is missing: the head is %d", c.must.sequence))
 	case c.must.sequence > 0:
-		c.FirstBad, c.Fault = c.must.sequence, "the head that the server names has another hash"
+		c.FirstBad, c.Fault = c.must.sequence, "it has another hash than the head that the server names, or that was kept"
 	default:
 		c.fail("the chain does not hold the hash of --head: it was rewritten or cut")
 	}

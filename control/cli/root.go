@@ -49,6 +49,7 @@ func New() *cobra.Command {
 		newPolicyCommand(), newAuditCommand(), newLedgerCommand(),
 		newLoginCommand(), newContextCommand(),
 		newServerCommand(), newDemoCommand(), newEnrollCommand(), newRenewCommand(),
+		newBackupCommand(), newRestoreCommand(), newPassphraseCommand(),
 		newExplainCommand(), newVersionCommand(),
 	)
 	root.SilenceErrors = true

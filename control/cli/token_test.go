@@ -29,7 +29,7 @@ func TestTokenCreate(t *testing.T) {
 	assert.Empty(t, m.run(append(args, "--quiet")...).stderr)
 
 	path := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(path, []byte("old"), 0o644)) //nolint:gosec // a mode that must not survive
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o644))
 	out := m.ok(append(args, "--out", path)...)
 	assert.NotContains(t, out, token)
 	assert.Contains(t, out, path)

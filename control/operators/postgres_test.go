@@ -36,7 +36,8 @@ func TestPostgres(t *testing.T) {
 		"revoke certificate": TestRevokeCertificate, "rekey": TestRekey, "rekey ends": TestRekeyEndsWithItsOverlap,
 		"vouches": TestVouchesDrain, "removed": TestSweepForgetsWhatWasRemoved, "policy": TestPolicyInput,
 		"tokens": TestListAndRevokeTokens, "heartbeat": TestHeartbeatSecrets, "isolation": TestOrganisationsAreIsolated,
-		"audit": TestEveryChangeIsAudited,
+		"audit": TestEveryChangeIsAudited, "adopt": TestAdopt, "adopt isolated": TestAdoptIsolated,
+		"lost sender": TestLostSender, "prune": TestSweepPrunes,
 	} {
 		t.Run(name, test)
 	}

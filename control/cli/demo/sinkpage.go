@@ -22,7 +22,7 @@ var sinkPage = template.Must(template.New("sink").Funcs(template.FuncMap{
 }).Parse(sinkPageText))
 
 // Page shows what the sink keeps: a sender's newest records of each signal with
-// the identity stamped on them beside everything else they carry. /?sender=ID
+// the identity stamped on them beside everything else that they carry. /?sender=ID
 // chooses the sender.
 func (s *Sink) Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
