@@ -6,6 +6,7 @@ package certnameauth
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"strings"
 	"time"
 
@@ -28,6 +29,10 @@ func (e *certNameAuth) GetGRPCServerOptions(context.Context) ([]grpc.ServerOptio
 	}, nil
 }
 
+// errUseMiddlewares is plain, because confighttp answers with the text of an
+// error, and that of a gRPC status does not open with the reason.
+var errUseMiddlewares = errors.New(message(senders.UseMiddlewares))
+
 // Authenticate decides once the body was read. Where the same extension is a
 // middleware too, that one counts the call and writes the identity. On HTTP no
 // certificate can be seen from here, so it refuses. It implements
@@ -35,7 +40,8 @@ func (e *certNameAuth) GetGRPCServerOptions(context.Context) ([]grpc.ServerOptio
 func (e *certNameAuth) Authenticate(ctx context.Context, _ map[string][]string) (context.Context, error) {
 	g := e.gate
 	if _, isGRPC := peer.FromContext(ctx); !isGRPC {
-		return ctx, g.refuse(nil, senders.Decision{Reason: senders.UseMiddlewares}, transportHTTP, nil, "").err
+		g.refuse(nil, senders.Decision{Reason: senders.UseMiddlewares}, transportHTTP, nil, "")
+		return ctx, errUseMiddlewares
 	}
 	leaf := grpcLeaf(ctx)
 	d := g.decide(leaf)

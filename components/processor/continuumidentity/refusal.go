@@ -58,7 +58,7 @@ func refuse(why reason) error {
 	if why == reasonNoIdentity {
 		code = codes.Unavailable
 	}
-	s := status.New(code, reasonNames[why]+": "+reasonTexts[why])
+	s := status.New(code, reasonNames[why]+" - "+reasonTexts[why])
 	if detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: reasonNames[why], Domain: errorDomain}); err == nil {
 		s = detailed
 	}

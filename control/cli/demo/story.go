@@ -59,7 +59,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer s.fleet.Stop()
+	defer func() {
+		s.say("stopping", "the collectors hand over what they hold")
+		s.fleet.Stop()
+	}()
 	ctx, stopWatching := s.fleet.watch(ctx)
 	defer stopWatching()
 
@@ -133,19 +136,19 @@ func (s *story) record(r Record) {
 		return
 	}
 	s.told[key] = true
-	via := r.Attribute(identity.KeyOperatorID)
-	if via == "" {
-		via = "nobody"
-	}
-	s.line("record", "%-7s from %s (%s), through %s: %s",
-		r.Signal, r.Sender(), orgOf(r), via, shorten(r.Summary))
+	s.line("record", "%-7s %s: %s", r.Signal, origin(r), shorten(r.Summary))
 }
 
-func orgOf(r Record) string {
-	if org := r.Attribute(identity.KeyOrgID); org != "" {
-		return "organisation " + org
+// origin says whose record it is and which way it came, by what was stamped.
+func origin(r Record) string {
+	operator := r.Attribute(identity.KeyOperatorID)
+	switch cluster := r.Attribute(identity.KeyClusterID); {
+	case cluster != "":
+		return fmt.Sprintf("from %s (organisation %s), through %s", cluster, r.Attribute(identity.KeyOrgID), operator)
+	case operator != "":
+		return "of " + operator + " itself"
 	}
-	return "the operator's own"
+	return "of the central operator itself"
 }
 
 func shorten(text string) string {
