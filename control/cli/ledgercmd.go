@@ -127,7 +127,7 @@ and compares each entry with its events too.`,
 	}
 	cmd.Flags().String("file", "", "verify this export, offline")
 	cmd.Flags().String("head", "", "also demand that the chain holds this hash, or those in this file, kept from an earlier ledger head or backup verify")
-	addDataFlags(cmd.Flags())
+	addStoreFlags(cmd.Flags())
 	return cmd
 }
 

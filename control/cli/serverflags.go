@@ -42,18 +42,13 @@ type serverConfig struct {
 	traces                             bool
 }
 
-// addStoreFlags adds the flags that say where a server's data is and how to open
-// its keys; the commands that work on it offline take the same.
+// addStoreFlags adds the flags that say where a server's data is; the commands
+// that work on it offline take the same.
 func addStoreFlags(flags *pflag.FlagSet) {
-	addDataFlags(flags)
-	flags.String("passphrase-file", "", "file with the passphrase that seals private keys")
-}
-
-// addDataFlags adds those that say where the data is.
-func addDataFlags(flags *pflag.FlagSet) {
 	flags.String("data-dir", "ikhnos-data", "directory of the server's data")
 	flags.String("database-url", "", "postgres:// address; without it, SQLite in the data directory")
 	flags.String("database-url-file", "", "file with the database's address")
+	flags.String("passphrase-file", "", "file with the passphrase that seals private keys")
 }
 
 func addServerFlags(flags *pflag.FlagSet) {
