@@ -33,6 +33,7 @@ func (h *harness) document() (doc struct {
 	Paths   map[string]map[string]struct {
 		Description string
 		Security    []map[string][]string
+		Responses   map[string]struct{ Content map[string]any }
 	}
 }) {
 	h.t.Helper()
@@ -81,7 +82,7 @@ func TestEveryRouteWantsItsRole(t *testing.T) {
 	n := 0
 	for path, methods := range h.document().Paths {
 		for method, op := range methods {
-			if len(op.Security) == 0 {
+			if len(op.Security) == 0 || op.Security[0]["adminToken"] == nil {
 				continue
 			}
 			n++
@@ -253,17 +254,6 @@ func TestForwardedOnlyFromProxies(t *testing.T) {
 			refused(t, a, controlapi.ReasonRateLimited)
 		}
 	}
-}
-
-func TestHelpPages(t *testing.T) {
-	h := newHarness(t)
-	for reason, info := range controlapi.Reasons() {
-		a := h.send(h.request(http.MethodGet, "/help/errors/"+string(reason), "", nil))
-		require.Equal(t, http.StatusOK, a.StatusCode)
-		assert.Contains(t, a.Header.Get("Content-Type"), "text/html")
-		assert.Contains(t, string(a.body), strings.Split(info.Title, "'")[0])
-	}
-	refused(t, h.send(h.request(http.MethodGet, "/help/errors/%3Cscript%3E", "", nil)), controlapi.ReasonNotFound)
 }
 
 // TestSplitListeners: with --admin-listen each handler has its half.

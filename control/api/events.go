@@ -32,7 +32,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), streamLife)
 	defer cancel()
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", eventMedia)
 	w.Header().Set("Cache-Control", "no-store")
 	changes, stop := s.cfg.Store.Changes()
 	defer stop()

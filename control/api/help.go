@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
@@ -23,34 +24,32 @@ var helpPage = template.Must(template.New("help").Parse(`<!DOCTYPE html>
 </head>
 <body>
 <main>
-<h1>{{.Info.Title}}</h1>
-<p>Reason <code>{{.Reason}}</code>, HTTP status {{.Info.Status}}.</p>
+<h1>{{.Meaning}}</h1>
+<p>Reason <code>{{.Reason}}</code>.</p>
+<h2>Who says so</h2>
+<p>From {{.From}}.</p>
+<h2>The sender's data</h2>
+<p>It is {{.Data}}.</p>
 <h2>What to do</h2>
-<p>{{.Info.Remedy}}</p>
-<h2>Does trying again help?</h2>
-<p>{{if .Info.Retryable}}Yes: the same request may succeed later.{{else}}No: the same request is refused again until its cause is removed.{{end}}</p>
+<p>{{.Remedy}}</p>
 <h2>Where it is counted</h2>
-<p>In the metric <code>ikhnos_refusals_total{reason="{{.Reason}}"}</code>, and in the server's log under the request's id.</p>
+<p><code>{{.Counted}}</code></p>
 </main>
 </body>
 </html>
 `))
 
-// help explains one reason of the closed list.
+// help explains one reason of the closed list, in the words of `ikhnos explain`.
 func (s *Server) help(w http.ResponseWriter, r *http.Request) {
-	reason := controlapi.Reason(r.PathValue("reason"))
-	info, ok := controlapi.Reasons()[reason]
-	if !ok {
+	all := controlapi.Explanations()
+	i := slices.IndexFunc(all, func(e controlapi.Explanation) bool { return e.Reason == r.PathValue("reason") })
+	if i < 0 {
 		s.refuse(w, r, notFound())
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
-	err := helpPage.Execute(w, struct {
-		Reason controlapi.Reason
-		Info   controlapi.ReasonInfo
-	}{reason, info})
-	if err != nil {
+	if err := helpPage.Execute(w, all[i]); err != nil {
 		s.log.DebugContext(r.Context(), "writing a help page failed", slog.Any("error", err))
 	}
 }

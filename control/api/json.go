@@ -125,7 +125,7 @@ func checkMembers(dec *json.Decoder, t reflect.Type) error {
 			return errTwice
 		}
 		seen[name] = true
-		member := t
+		var member reflect.Type
 		if t.Kind() == reflect.Map {
 			member = t.Elem()
 		} else if member, ok = fieldsOf(t)[name]; !ok {

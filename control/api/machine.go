@@ -19,6 +19,14 @@ import (
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
+// Security schemes of machine paths in the API document, and the media type of a
+// signed policy.
+const (
+	holderProof     = "holderProof"
+	heartbeatSecret = "heartbeatSecret"
+	policyMedia     = "application/jose"
+)
+
 // machinePaths registers what collectors call.
 func (s *Server) machinePaths() {
 	machine[controlapi.EnrollRequest, controlapi.Certificate](s, endpoint{
@@ -26,27 +34,27 @@ func (s *Server) machinePaths() {
 		summary: "Enrol: a one-use token and a certificate request for a certificate",
 	}, s.enroll)
 	machine[controlapi.RenewRequest, controlapi.Certificate](s, endpoint{
-		method: http.MethodPost, path: controlapi.RouteRenew,
+		method: http.MethodPost, path: controlapi.RouteRenew, security: holderProof,
 		summary: "Renew: a holder proof and a certificate request for the next certificate",
 	}, s.renew)
 	machine[none, none](s, endpoint{
-		method: http.MethodGet, path: controlapi.RoutePolicy, query: []string{"wait"},
+		method: http.MethodGet, path: controlapi.RoutePolicy, query: []string{"wait"}, security: holderProof, media: policyMedia, conditional: true,
 		summary: "The signed sender policy (compact JWS), with If-None-Match and a long poll",
 	}, s.getPolicy)
 	machine[controlapi.Report, none](s, endpoint{
-		method: http.MethodPost, path: controlapi.RoutePolicyReport,
+		method: http.MethodPost, path: controlapi.RoutePolicyReport, security: holderProof,
 		summary: "What an operator instance enforces and whom it has accepted",
 	}, s.report)
 	machine[controlapi.Heartbeat, none](s, endpoint{
-		method: http.MethodPost, path: controlapi.RouteHeartbeat, status: http.StatusOK, bodyOptional: true,
+		method: http.MethodPost, path: controlapi.RouteHeartbeat, status: http.StatusOK, bodyOptional: true, security: heartbeatSecret,
 		summary: "A collector is alive",
 	}, s.heartbeat)
 	machine[none, none](s, endpoint{
-		method: http.MethodGet, path: controlapi.RouteCRL("{id}"),
+		method: http.MethodGet, path: controlapi.RouteCRL("{id}"), media: controlapi.CRLContentType, conditional: true,
 		summary: "The revocation list of an operator's CA (DER)",
 	}, s.crl)
-	machine[none, none](s, endpoint{method: http.MethodGet, path: "/healthz", summary: "The process answers"}, s.healthz)
-	machine[none, none](s, endpoint{method: http.MethodGet, path: "/readyz", summary: "The database answers"}, s.readyz)
+	machine[none, probe](s, endpoint{method: http.MethodGet, path: "/healthz", summary: "The process answers"}, s.healthz)
+	machine[none, probe](s, endpoint{method: http.MethodGet, path: "/readyz", summary: "The database answers"}, s.readyz)
 }
 
 // machine registers a machine path; In and Out stand in the API document alone.
@@ -144,7 +152,7 @@ func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	w.Header().Set("Content-Type", "application/jose")
+	w.Header().Set("Content-Type", policyMedia)
 	_, _ = w.Write([]byte(signed.JWS))
 	return nil
 }
@@ -257,7 +265,12 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	return writeStatus(w, "ready")
 }
 
+// probe answers /healthz and /readyz.
+type probe struct {
+	Status string `json:"status"`
+}
+
 func writeStatus(w http.ResponseWriter, status string) error {
 	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(map[string]string{"status": status})
+	return json.NewEncoder(w).Encode(probe{status})
 }

@@ -48,7 +48,7 @@ func newStateCollector(s *Server) *stateCollector {
 		sealed:       desc("ca_keys_sealed", "1 when CA keys are sealed by a passphrase."),
 		unconfirmed:  desc("policy_unconfirmed_instances", "Operator instances that have not confirmed a revocation."),
 		tokens:       desc("enrollment_tokens", "Enrolment tokens by state.", "state"),
-		backup:       desc("backup_last_success_timestamp_seconds", "Unix time of the last backup that succeeded."),
+		backup:       desc("backup_last_success_timestamp_seconds", "Unix time of the last backup that succeeded, 0 before the first."),
 	}
 }
 
@@ -195,10 +195,15 @@ func (c *stateCollector) counts(tx *ledger.Tx, gauge gaugeFunc) error {
 // success, Unix seconds in decimal.
 const SettingLastBackup = "backup_last_success"
 
+// lastBackup shows 0 before the first backup, so that an alert on its age fires.
 func (c *stateCollector) lastBackup(tx *ledger.Tx, gauge gaugeFunc) error {
 	text, ok, err := tx.Setting(SettingLastBackup)
-	if err != nil || !ok {
+	if err != nil {
 		return err
+	}
+	if !ok {
+		gauge(c.backup, 0)
+		return nil
 	}
 	at, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {

@@ -100,27 +100,26 @@ func (s *Server) recover(w *recorder, r *http.Request, cause any) {
 func (s *Server) route(mux *http.ServeMux, web http.Handler, w http.ResponseWriter, r *http.Request) {
 	handler, pattern := mux.Handler(r)
 	clean := path.Clean("/"+r.URL.Path) == r.URL.Path
-	switch {
-	case pattern != "" && clean:
+	if pattern != "" && clean {
 		callOf(r.Context()).route = pattern
 		trace.SpanFromContext(r.Context()).SetName(pattern)
 		mux.ServeHTTP(w, r)
-		return
-	case web != nil && clean && !strings.HasPrefix(r.URL.Path, "/api/"):
-		callOf(r.Context()).route = "web"
-		web.ServeHTTP(w, r)
 		return
 	}
 	answer := &discard{header: http.Header{}}
 	if pattern == "" {
 		handler.ServeHTTP(answer, r)
 	}
-	if answer.status == http.StatusMethodNotAllowed {
+	switch {
+	case answer.status == http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", answer.header.Get("Allow"))
 		s.refuse(w, r, controlapi.NewProblem(controlapi.ReasonMethodNotAllowed, ""))
-		return
+	case web != nil && clean && !strings.HasPrefix(r.URL.Path, "/api/"):
+		callOf(r.Context()).route = "web"
+		web.ServeHTTP(w, r)
+	default:
+		s.refuse(w, r, notFound())
 	}
-	s.refuse(w, r, notFound())
 }
 
 // logAccess writes one line a request: machine paths that succeed at debug, for

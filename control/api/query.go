@@ -28,7 +28,7 @@ var parameters = map[string]parameter{
 	"limit":      {kind: "integer", text: "Items of one page, 1 to 500; 100 when absent."},
 	"cursor":     {kind: "string", text: "The nextCursor of the page before."},
 	"force":      {kind: "string", text: "true goes on although something depends on it.", enum: []any{"true", "false"}},
-	"wait":       {kind: "integer", text: "Whole seconds to wait for confirmations, 0 to 10."},
+	"wait":       {kind: "integer", text: "Whole seconds to wait: 0 to 60 for another policy, 0 to 10 for confirmations."},
 	"kind":       {kind: "string", text: "Kind.", enum: []any{"kubernetes", "host"}},
 	"holder":     {kind: "string", text: "Whole name of the holder."},
 	"role":       {kind: "string", text: "Role of the leaf.", enum: []any{"receiver", "sender"}},

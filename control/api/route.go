@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,11 @@ type endpoint struct {
 	status       int                 // of a success; 0 means 200
 	query        []string            // names of query parameters, see parameters
 	bodyOptional bool                // an empty body is an empty object
+
+	// For the API document alone.
+	security    string // scheme of a machine path; an administration's follows from role
+	media       string // media type of a success that is not JSON
+	conditional bool   // If-None-Match is honoured
 }
 
 // none stands for a body that is not there: {} is read, nothing is written.
@@ -139,8 +145,11 @@ func (s *Server) describe(e endpoint, in, out reflect.Type) *huma.Operation {
 		Responses:   map[string]*huma.Response{"default": problemResponse},
 	}
 	if e.role != "" {
-		op.Security = []map[string][]string{{"adminToken": {}}}
+		e.security = "adminToken"
 		op.Description = "Smallest role: " + string(e.role) + "."
+	}
+	if e.security != "" {
+		op.Security = []map[string][]string{{e.security: {}}}
 	}
 	for _, name := range pathParameter.FindAllStringSubmatch(e.path, -1) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name[1], In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
@@ -153,22 +162,31 @@ func (s *Server) describe(e endpoint, in, out reflect.Type) *huma.Operation {
 			"application/json": {Schema: schemas.Schema(in, true, in.Name())},
 		}}
 	}
-	status, success := e.status, &huma.Response{Description: "Done"}
-	if a, ok := reflect.Zero(out).Interface().(interface{ bodyType() reflect.Type }); ok {
-		out = a.bodyType()
+	if e.conditional {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: "If-None-Match", In: "header", Schema: &huma.Schema{Type: "string"}})
+		op.Responses[fmt.Sprint(http.StatusNotModified)] = &huma.Response{Description: "Nothing has changed"}
 	}
-	if out != reflect.TypeFor[none]() {
-		success.Content = map[string]*huma.MediaType{"application/json": {Schema: schemas.Schema(out, true, out.Name())}}
-	}
-	switch {
-	case out == reflect.TypeFor[none]():
-		status = http.StatusNoContent
-	case status == 0:
-		status = http.StatusOK
-	}
+	status, success := s.describeSuccess(e, out)
 	op.Responses[fmt.Sprint(status)] = success
 	s.document.AddOperation(op)
 	return op
+}
+
+// describeSuccess is what an operation answers that succeeds, and its status.
+func (s *Server) describeSuccess(e endpoint, out reflect.Type) (int, *huma.Response) {
+	if a, ok := reflect.Zero(out).Interface().(interface{ bodyType() reflect.Type }); ok {
+		out = a.bodyType()
+	}
+	success := &huma.Response{Description: "Done"}
+	switch {
+	case e.media != "":
+		success.Content = map[string]*huma.MediaType{e.media: {Schema: &huma.Schema{Type: "string"}}}
+	case out != reflect.TypeFor[none]():
+		success.Content = map[string]*huma.MediaType{"application/json": {Schema: s.document.Components.Schemas.Schema(out, true, out.Name())}}
+	case e.status == 0:
+		return http.StatusNoContent, success
+	}
+	return cmp.Or(e.status, http.StatusOK), success
 }
 
 var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)

@@ -20,6 +20,12 @@ import (
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
+// Media types of streams.
+const (
+	chainMedia = "application/jsonl"
+	eventMedia = "text/event-stream"
+)
+
 // ledgerLines is how many events of a chain one answer holds.
 const ledgerLines = 1000
 
@@ -61,9 +67,9 @@ func (s *Server) ledgerPaths() {
 			}
 			return s.cfg.Policy.Receipt(ctx, r.actor.OrgID, r.id("receipt"), wait)
 		})
-	s.stream(endpoint{method: http.MethodGet, path: operatorPath + "/ledger", role: operators.RoleViewer, query: []string{"after"},
+	s.stream(endpoint{method: http.MethodGet, path: operatorPath + "/ledger", role: operators.RoleViewer, query: []string{"after"}, media: chainMedia,
 		summary: "Lines of an operator's hash chain (JSON Lines)"}, s.chain)
-	s.stream(endpoint{method: http.MethodGet, path: orgPath + "/events", role: operators.RoleViewer,
+	s.stream(endpoint{method: http.MethodGet, path: orgPath + "/events", role: operators.RoleViewer, media: eventMedia,
 		summary: "Live changes (server-sent events)"}, s.events)
 }
 
@@ -146,7 +152,7 @@ func (s *Server) chain(w http.ResponseWriter, hr *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/jsonl")
+	w.Header().Set("Content-Type", chainMedia)
 	w.Header().Set("Cache-Control", "no-store")
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false) // the hash is over the bytes of the event

@@ -111,8 +111,9 @@ func newDocument() *huma.OpenAPI {
 		Components: &huma.Components{
 			Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"adminToken":  {Type: "http", Scheme: "bearer", Description: "An admin token, ikadm_…"},
-				"holderProof": {Type: "http", Scheme: "Holder", Description: "A compact JWS signed by the key of a leaf"},
+				"adminToken":    {Type: "http", Scheme: "bearer", Description: "An admin token, ikadm_…"},
+				holderProof:     {Type: "http", Scheme: "Holder", Description: "A compact JWS signed by the key of a leaf"},
+				heartbeatSecret: {Type: "http", Scheme: "bearer", Description: "An operator's heartbeat secret, ikhb_…"},
 			},
 		},
 	}

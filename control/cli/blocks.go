@@ -76,7 +76,7 @@ func operatorAddress(o *operators.Operator) string {
 // stockSenderBlocks are for any collector that reads PEM files.
 func stockSenderBlocks(t target, l link, token string) []block {
 	enroll := append([]string{"ikhnos", "enroll"}, t.flags()...)
-	enroll = append(enroll, "--dir", exportDir, "--enrollment-token-file", "-")
+	enroll = append(enroll, "--dir", exportDir, "--enrollment-token-file", "-", "--force")
 	renew := append([]string{"ikhnos", "renew"}, t.flags()...)
 	renew = append(renew, "--dir", exportDir, "--watch")
 	return []block{

@@ -25,12 +25,14 @@ func newEnrollCommand() *cobra.Command {
 		Use:   "enroll --dir DIR --enrollment-token-file FILE",
 		Short: "Fetch a certificate for this machine with a one-use token",
 		Long: "Makes a key in DIR, spends the token for a certificate, and leaves tls.crt, tls.key and ca.crt there\n" +
-			"for any program. Over a pair that is good it does nothing, so it may be run twice.",
+			"for any program. Over a pair that is good it does nothing, so it may be run twice; with --force it spends\n" +
+			"a token that the pair did not come by, as after a rekey or a restore.",
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return enroll(cmd) },
 	}
 	addHolderFlags(cmd)
 	cmd.Flags().String("enrollment-token-file", "", "file with the one-use token; - reads standard input")
+	cmd.Flags().Bool("force", false, "replace a good pair, too, unless it came by this token")
 	_ = cmd.MarkFlagRequired("enrollment-token-file") // the flag was defined above
 	return cmd
 }
@@ -55,14 +57,17 @@ func enroll(cmd *cobra.Command) error {
 	if err := h.Load(cmd.Context()); err != nil {
 		return fmt.Errorf("reading the certificate: %w", err)
 	}
-	if h.Usable() {
+	attempt := h.Attempt
+	switch {
+	case h.Usable() && isSet(cmd, "force") && h.TokenIsNew():
+		attempt = h.Reenroll
+	case h.Usable():
 		progress(cmd, "there is a good certificate in %s; nothing was done", text(cmd, "dir"))
 		return nil
-	}
-	if h.Status().Present {
+	case h.Status().Present:
 		progress(cmd, "the certificate in %s has ended", text(cmd, "dir"))
 	}
-	result, err := h.Attempt(cmd.Context())
+	result, err := attempt(cmd.Context())
 	if err != nil {
 		return fromHolder(err)
 	}

@@ -55,6 +55,8 @@ func TestEnrollAndRenewCommands(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, kept)
 
+	require.Empty(t, m.ok("enroll", "--dir", dir, "--enrollment-token-file", "-", "--force"), "the pair came by this token")
+
 	mark := filepath.Join(t.TempDir(), "reloaded")
 	var got held
 	require.NoError(t, json.Unmarshal([]byte(m.ok("renew", "--dir", dir, "--force", "-o", "json", "--exec-after", "touch '"+mark+"'")), &got))
@@ -81,6 +83,28 @@ func TestEnrollAndRenewCommands(t *testing.T) {
 	refused = m.run("renew", "--dir", dir, "--force")
 	require.Equal(t, exitRefused, refused.code, refused.stderr)
 	require.Contains(t, refused.stderr, "reason: leaf_revoked")
+}
+
+// Contract, section 4: the printed commands of a rekey replace the good pair, and
+// may be run twice.
+func TestEnrollAfterRekey(t *testing.T) {
+	s := newRealServer(t)
+	m := holderMachine(t, s)
+	m.stdin = connected(s)
+	dir := t.TempDir()
+	m.ok("enroll", "--dir", dir, "--enrollment-token-file", "-")
+	first, err := certfile.Load(dir)
+	require.NoError(t, err)
+
+	printed := s.exec(exitDone, "sender", "rekey", "c1", "--operator", "op-eu")
+	require.Contains(t, printed, "--enrollment-token-file - --force")
+	m.stdin = enrollmentToken.FindString(printed)
+	require.Empty(t, m.ok("enroll", "--dir", dir, "--enrollment-token-file", "-"), "over a good pair it does nothing")
+	require.Contains(t, m.ok("enroll", "--dir", dir, "--enrollment-token-file", "-", "--force"), "issued op-eu-export-c1")
+	second, err := certfile.Load(dir)
+	require.NoError(t, err)
+	require.NotEqual(t, first.Key, second.Key)
+	require.Empty(t, m.ok("enroll", "--dir", dir, "--enrollment-token-file", "-", "--force"))
 }
 
 func TestHolderCommandErrors(t *testing.T) {

@@ -136,7 +136,7 @@ func TestServerMetricsAndSplit(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	for _, want := range []string{"ikhnos_build_info", "ikhnos_ca_keys_sealed 0", "ikhnos_server_certificate_not_after_timestamp_seconds", "go_goroutines", "process_"} {
+	for _, want := range []string{"ikhnos_build_info", "ikhnos_ca_keys_sealed 0", "ikhnos_backup_last_success_timestamp_seconds 0", "ikhnos_server_certificate_not_after_timestamp_seconds", "go_goroutines", "process_"} {
 		assert.Contains(t, string(text), want)
 	}
 	resp, err = http.Get(s.metricsURL + "/healthz")

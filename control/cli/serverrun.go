@@ -218,7 +218,7 @@ func (s *runningServer) open(ctx context.Context, registry *prometheus.Registry)
 
 func (s *runningServer) httpServer(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           limitHeaders(handler),
 		TLSConfig:         s.tls.config(),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,

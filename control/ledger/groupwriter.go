@@ -247,4 +247,6 @@ func (c *cachedConn) forget() error {
 	return errors.Join(errs...)
 }
 
-func (c *cachedConn) close() error { return errors.Join(c.forget(), c.Conn.Close()) }
+func (c *cachedConn) close() error {
+	return errors.Join(c.forget(), c.Conn.Close()) //nolint:staticcheck // the connection's own, not this one
+}

@@ -89,10 +89,10 @@ func (s *standing) holderOK(role string) error {
 	switch {
 	case role == RoleReceiver:
 		return nil
+	case s.removedAt.Valid || s.senderState.String != "held" && s.senderState.String != "allowed":
+		return &Refusal{Reason: ReasonSenderRevoked}
 	case s.senderState.String == "held":
 		return &Refusal{Reason: ReasonSenderHeld}
-	case s.senderState.String != "allowed" || s.removedAt.Valid:
-		return &Refusal{Reason: ReasonSenderRevoked}
 	case s.kind.String == KindCluster && s.clusterState.String != "approved":
 		return &Refusal{Reason: ReasonClusterNotApproved}
 	}

@@ -74,6 +74,9 @@ func policySenders(tx *ledger.Tx, operatorID string) ([]controlapi.PolicySender,
 	}
 	for i := range senders {
 		senders[i].Vouches = vouches[senders[i].OperatorID]
+		if senders[i].Vouches == nil {
+			senders[i].Vouches = []controlapi.Vouch{}
+		}
 	}
 	return senders, nil
 }
@@ -103,10 +106,17 @@ func scanPolicySender(r scanner) (s controlapi.PolicySender, err error) {
 			return s, err
 		}
 	}
-	if labels.Valid {
-		return s, fromJSON(labels.String, &s.Labels)
+	s.Labels, err = labelsOf(labels)
+	return s, err
+}
+
+// labelsOf reads the labels of a holder, none of one that is no longer known.
+func labelsOf(column sql.NullString) (map[string]string, error) {
+	labels := map[string]string{}
+	if !column.Valid {
+		return labels, nil
 	}
-	return s, nil
+	return labels, fromJSON(column.String, &labels)
 }
 
 // vouchedPairs lists, by operator that sends to operatorID, the clusters whose
@@ -119,10 +129,11 @@ func vouchedPairs(tx *ledger.Tx, operatorID string) (map[string][]controlapi.Vou
 	}
 	scan := func(r scanner) (p pair, err error) {
 		var labels sql.NullString
-		if err := r.Scan(&p.by, &p.vouch.OrgID, &p.vouch.ClusterID, &labels); err != nil || !labels.Valid {
+		if err := r.Scan(&p.by, &p.vouch.OrgID, &p.vouch.ClusterID, &labels); err != nil {
 			return p, err
 		}
-		return p, fromJSON(labels.String, &p.vouch.Labels)
+		p.vouch.Labels, err = labelsOf(labels)
+		return p, err
 	}
 	pairs, err := collect(tx, scan, `SELECT v.operator_id, v.org_id, v.holder_id, c.labels
 		FROM senders s

@@ -4,6 +4,7 @@
 package operators
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,23 +17,19 @@ import (
 	"github.com/ikhnos/continuum/internal/identity"
 )
 
-// Bounds of ids, names and labels, in characters (contract, section 2).
+// Bounds of ids, names and notes, in characters (contract, section 2).
 const (
 	maxOperatorID = 24
 	maxClusterID  = 31
 	maxOrgID      = 31
 	maxName       = 63
-	maxLabels     = 8
 	maxNote       = 500
 
 	operatorPrefix = "op-"
 	nameInfix      = "-export-" // joins the two ids of a sender's name
 )
 
-var (
-	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	labelName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,62}$`)
-)
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 // faults collects everything that is wrong with a request, so that one answer
 // names all of it. No detail repeats input.
@@ -91,27 +88,14 @@ func (f *faults) note(field, note string) {
 }
 
 // labels checks names, values and that no store could take a label for an
-// identity attribute or for another label (A-17).
+// identity attribute or for another label (A-17). One answer names each kind of
+// fault once, without the labels themselves.
 func (f *faults) labels(field string, labels map[string]string) {
-	if len(labels) > maxLabels {
-		f.add(field, "at most %d labels", maxLabels)
-	}
-	seen := make(map[string]bool, len(labels))
-	for name, value := range labels {
-		if !labelName.MatchString(name) {
-			f.add(field, "a name is 1 to 63 of letters, digits, '.', '_', '-' and starts with a letter")
+	err := identity.CheckLabels(labels)
+	for _, fault := range identity.LabelFaults {
+		if errors.Is(err, fault) {
+			f.add(field, "%s", fault)
 		}
-		if !printable(value, 1, maxName) {
-			f.add(field, "a value is 1 to %d printable characters", maxName)
-		}
-		normal := identity.NormalForm(name)
-		if normal == "continuum" || strings.HasPrefix(normal, "continuum_") {
-			f.add(field, "names that stores take for continuum.* are reserved")
-		}
-		if seen[normal] {
-			f.add(field, "two names that stores take for the same")
-		}
-		seen[normal] = true
 	}
 }
 

@@ -379,10 +379,10 @@ func TestPolicyInput(t *testing.T) {
 	require.Len(t, in.Senders, 2)
 	cluster, operator := in.Senders[0], in.Senders[1]
 	assert.JSONEq(t, `{"name":"op-central-export-c1","uri":"spiffe://op-central.ikhnos/cluster/c1","kind":"cluster",
-		"orgId":"acme","clusterId":"c1","labels":{"env":"prod"},"state":"allowed","since":`+asJSON(cluster.Since)+`}`, asJSON(cluster))
+		"orgId":"acme","clusterId":"c1","labels":{"env":"prod"},"state":"allowed","since":`+asJSON(cluster.Since)+`,"vouches":[]}`, asJSON(cluster))
 	assert.JSONEq(t, `{"name":"op-central-export-op-a","uri":"spiffe://op-central.ikhnos/operator/op-a","kind":"operator",
 		"orgId":"acme","operatorId":"op-a","operatorName":"Regional op-a","labels":{"region":"eu"},"state":"allowed",
-		"since":`+asJSON(operator.Since)+`,"vouches":[{"orgId":"acme","clusterId":"c1","labels":{"env":"prod"}},{"orgId":"acme","clusterId":"c2"}]}`,
+		"since":`+asJSON(operator.Since)+`,"vouches":[{"orgId":"acme","clusterId":"c1","labels":{"env":"prod"}},{"orgId":"acme","clusterId":"c2","labels":{}}]}`,
 		asJSON(operator))
 	assert.Equal(t, &controlapi.Tenant{Account: 4294967295, Project: 2}, f.policy("op-a").Senders[1].Tenant)
 	err = f.store.View(f.ctx, func(tx *ledger.Tx) error {

@@ -60,7 +60,7 @@ func SignCRL(ca *CA, number *big.Int, revoked []RevokedLeaf, thisUpdate, nextUpd
 // reasonCodes are the CRL reasons (RFC 5280, 5.3.1) of the ledger's words; any
 // other word is unspecified, which is written as no reason at all.
 var reasonCodes = map[string]int{
-	"compromised": 1,
-	"rekey":       4,
-	"retired":     5,
+	"compromised": 1, // keyCompromise
+	"replaced":    4, // superseded
+	"retired":     5, // cessationOfOperation
 }

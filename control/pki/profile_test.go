@@ -190,7 +190,8 @@ func TestCRL(t *testing.T) {
 	revoked := []pki.RevokedLeaf{
 		{Serial: "0a01", RevokedAt: now, Reason: "compromised"},
 		{Serial: "0a02", RevokedAt: now, Reason: "retired"},
-		{Serial: "0a03", RevokedAt: now, Reason: "operator revoked"},
+		{Serial: "0a03", RevokedAt: now, Reason: "operator_revoked"},
+		{Serial: "0a04", RevokedAt: now, Reason: "replaced"}, // by the key of a rekey
 	}
 	der, err := pki.SignCRL(ca, pki.CRLNumber(3, 41), revoked, now, now.Add(pki.CRLLife))
 	require.NoError(t, err)
@@ -201,8 +202,8 @@ func TestCRL(t *testing.T) {
 	assert.Equal(t, "55340232221128654889", l.Number.String()) // 3 * 2^64 + 41
 	assert.Equal(t, now, l.ThisUpdate)
 	assert.Equal(t, now.Add(day), l.NextUpdate)
-	require.Len(t, l.RevokedCertificateEntries, 3)
-	for i, code := range []int{1, 5, 0} {
+	require.Len(t, l.RevokedCertificateEntries, 4)
+	for i, code := range []int{1, 5, 0, 4} {
 		e := l.RevokedCertificateEntries[i]
 		assert.Equal(t, "a0"+strconv.Itoa(i+1), e.SerialNumber.Text(16))
 		assert.Equal(t, code, e.ReasonCode)

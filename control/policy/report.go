@@ -61,10 +61,14 @@ func (h *Hub) Record(tx *ledger.Tx, operatorID string, r *controlapi.Report) (ou
 			return out, fmt.Errorf("taking over denials: %w", err)
 		}
 	}
-	if err := storeReport(tx, operatorID, r); err != nil {
+	whole, err := merged(tx, operatorID, r)
+	if err != nil {
+		return out, fmt.Errorf("merging a report: %w", err)
+	}
+	if err := storeReport(tx, operatorID, whole); err != nil {
 		return out, fmt.Errorf("storing a report: %w", err)
 	}
-	if out.Confirmed, err = confirmReceipts(tx, operatorID, r); err != nil {
+	if out.Confirmed, err = confirmReceipts(tx, operatorID, r, whole); err != nil {
 		return out, fmt.Errorf("confirming receipts: %w", err)
 	}
 	if out.Rekeyed, err = rekeyed(tx, operatorID, r); err != nil {
@@ -118,35 +122,40 @@ func storeReport(tx *ledger.Tx, operatorID string, r *controlapi.Report) error {
 }
 
 // pendingReceipt is a receipt that an instance may have something to say on.
+// Times are Unix milliseconds, 0 when not known.
 type pendingReceipt struct {
-	id, sender  string
-	applied     bool
-	committedAt int64 // Unix milliseconds
+	id, sender                       string
+	committed, applied, lastAccepted int64
 }
 
-func confirmReceipts(tx *ledger.Tx, operatorID string, r *controlapi.Report) (confirmed []time.Duration, err error) {
+// confirmReceipts enters what the report says on receipts. When a sender was last
+// accepted may have been told in an earlier part, whole; when it was first refused
+// belongs to the number of r alone.
+func confirmReceipts(tx *ledger.Tx, operatorID string, r, whole *controlapi.Report) (confirmed []time.Duration, err error) {
 	pending, err := pendingReceipts(tx, operatorID, r)
 	if err != nil {
 		return nil, err
 	}
+	applied := appliedAt(r, tx.Now())
 	for _, p := range pending {
-		lastAccepted, firstRefused := senderTimes(r, p.sender)
-		if !p.applied {
-			_, err = tx.Exec(`UPDATE receipt_instances SET applied_at_ms = $1, last_accepted_at_ms = $2
-				WHERE receipt_id = $3 AND operator_id = $4 AND instance = $5`,
-				appliedAt(r), nullable(lastAccepted), p.id, operatorID, r.Instance)
-			if err != nil {
-				return nil, err
-			}
-			confirmed = append(confirmed, time.Duration(appliedAt(r)-p.committedAt)*time.Millisecond)
+		known := p
+		lastAccepted, _ := senderTimes(whole, p.sender)
+		_, firstRefused := senderTimes(r, p.sender)
+		switch {
+		case p.applied == 0:
+			p.applied, p.lastAccepted = applied, lastAccepted
+			confirmed = append(confirmed, time.Duration(applied-p.committed)*time.Millisecond)
+		case lastAccepted > p.lastAccepted && lastAccepted <= p.applied: // it came in a later part
+			p.lastAccepted = lastAccepted
 		}
-		if firstRefused > 0 {
-			_, err = tx.Exec(`UPDATE receipt_instances SET first_refused_at_ms = $1
-				WHERE receipt_id = $2 AND operator_id = $3 AND instance = $4`,
-				firstRefused, p.id, operatorID, r.Instance)
-			if err != nil {
-				return nil, err
-			}
+		if p == known && firstRefused == 0 {
+			continue
+		}
+		_, err = tx.Exec(`UPDATE receipt_instances SET applied_at_ms = $1, last_accepted_at_ms = $2, first_refused_at_ms = $3
+			WHERE receipt_id = $4 AND operator_id = $5 AND instance = $6`,
+			p.applied, nullable(p.lastAccepted), nullable(firstRefused), p.id, operatorID, r.Instance)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return confirmed, nil
@@ -155,7 +164,8 @@ func confirmReceipts(tx *ledger.Tx, operatorID string, r *controlapi.Report) (co
 // pendingReceipts are those at or below the reported version that the instance
 // has not confirmed, or whose first refusal is still unknown.
 func pendingReceipts(tx *ledger.Tx, operatorID string, r *controlapi.Report) ([]pendingReceipt, error) {
-	rows, err := tx.Query(`SELECT i.receipt_id, i.sender, i.applied_at_ms IS NOT NULL, r.committed_at_ms
+	rows, err := tx.Query(`SELECT i.receipt_id, i.sender, r.committed_at_ms,
+			COALESCE(i.applied_at_ms, 0), COALESCE(i.last_accepted_at_ms, 0)
 		FROM receipt_instances i JOIN receipts r ON r.id = i.receipt_id
 		WHERE i.operator_id = $1 AND i.instance = $2
 			AND (r.epoch < $3 OR r.epoch = $3 AND r.number <= $4)
@@ -168,7 +178,7 @@ func pendingReceipts(tx *ledger.Tx, operatorID string, r *controlapi.Report) ([]
 	var pending []pendingReceipt
 	for rows.Next() {
 		var p pendingReceipt
-		if err := rows.Scan(&p.id, &p.sender, &p.applied, &p.committedAt); err != nil {
+		if err := rows.Scan(&p.id, &p.sender, &p.committed, &p.applied, &p.lastAccepted); err != nil {
 			return nil, err
 		}
 		pending = append(pending, p)
@@ -197,12 +207,17 @@ func senderTimes(r *controlapi.Report, sender string) (lastAccepted, firstRefuse
 	return lastAccepted, firstRefused
 }
 
-func appliedAt(r *controlapi.Report) int64 {
-	ms := r.Policy.AppliedAtMs
-	if ms == 0 {
-		ms = r.Policy.AppliedAt.UnixMilli()
+// appliedAt is when the reported policy came into force, in Unix milliseconds of
+// the server's clock; now, from an instance that does not say.
+func appliedAt(r *controlapi.Report, now time.Time) int64 {
+	switch {
+	case r.Policy.AppliedAtMs != 0:
+		return r.Policy.AppliedAtMs + r.ClockOffsetMs
+	case !r.Policy.AppliedAt.IsZero():
+		return r.Policy.AppliedAt.UnixMilli() + r.ClockOffsetMs
+	default:
+		return now.UnixMilli()
 	}
-	return ms + r.ClockOffsetMs
 }
 
 func nullable(ms int64) any {

@@ -19,17 +19,20 @@ import (
 // together.
 var ErrDamaged = errors.New("certificate, key and CA are not a usable set")
 
-// Generation is one set of certificate, key and CA, each PEM, and the window in
-// which the server wants it renewed (zero when nobody said).
+// Generation is one set of certificate, key and CA, each PEM, the window in which
+// the server wants it renewed (zero when nobody said), and the hash of the
+// enrolment token that it, or the first one before it, came by (in hex).
 type Generation struct {
 	Certificate, Key, CA []byte
 	RenewAfter, RenewBy  time.Time
+	Token                string
 }
 
-// Window is the form of [Generation.RenewAfter] and RenewBy beside the files.
+// Window is the form of what a [Generation] has beside the files.
 type window struct {
 	RenewAfter time.Time `json:"renewAfter"`
 	RenewBy    time.Time `json:"renewBy"`
+	Token      string    `json:"token,omitempty"`
 }
 
 // Leaf returns the first certificate of tls.crt.
@@ -105,22 +108,22 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// MarshalWindow encodes RenewAfter and RenewBy the way they are kept beside the
-// files; nil when nobody said.
+// MarshalWindow encodes RenewAfter, RenewBy and Token the way they are kept
+// beside the files; nil when nobody said.
 func (g *Generation) MarshalWindow() []byte {
 	if g.RenewAfter.IsZero() {
 		return nil
 	}
-	text, _ := json.Marshal(window{g.RenewAfter.UTC(), g.RenewBy.UTC()}) // times of this century always encode
+	text, _ := json.Marshal(window{g.RenewAfter.UTC(), g.RenewBy.UTC(), g.Token}) // times of this century always encode
 	return append(text, '\n')
 }
 
-// UnmarshalWindow sets RenewAfter and RenewBy from what MarshalWindow made.
-// Anything else leaves them zero: there is a rule for that.
+// UnmarshalWindow sets RenewAfter, RenewBy and Token from what MarshalWindow
+// made. Anything else leaves them zero: there is a rule for that.
 func (g *Generation) UnmarshalWindow(text []byte) {
 	var w window
 	if json.Unmarshal(text, &w) == nil {
-		g.RenewAfter, g.RenewBy = w.RenewAfter, w.RenewBy
+		g.RenewAfter, g.RenewBy, g.Token = w.RenewAfter, w.RenewBy, w.Token
 	}
 }
 

@@ -99,7 +99,7 @@ func TestReasonsAreClosed(t *testing.T) {
 		"clock_skew": true, "proof_replayed": true, "sender_held": true, "too_many_certificates": true,
 		"rate_limited": true, "ledger_rollback": true, "unavailable": true, "internal": true,
 	}
-	got := Reasons()
+	got := reasons
 	assert.Len(t, got, len(want))
 	for reason, status := range want {
 		info, ok := got[reason]
@@ -133,4 +133,26 @@ func TestVersionOrder(t *testing.T) {
 func TestSeconds(t *testing.T) {
 	local := time.Date(2026, 1, 2, 3, 4, 5, 999, time.FixedZone("x", 3600))
 	assert.Equal(t, time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC), Seconds(local))
+}
+
+// Contract, section 9: the list of reasons is closed, and every one is explained.
+func TestExplanations(t *testing.T) {
+	seen := map[string]bool{}
+	for _, e := range Explanations() {
+		assert.False(t, seen[e.Reason], "%s stands twice", e.Reason)
+		seen[e.Reason] = true
+		for _, text := range []string{e.Meaning, e.From, e.Data, e.Remedy, e.Counted} {
+			assert.NotEmpty(t, text, e.Reason)
+		}
+	}
+	want := strings.Fields(`certificate_not_verified certificate_ended policy_not_loaded policy_stale sender_not_yet_known
+		no_identity timeout certificate_revoked sender_revoked sender_held sender_unknown operator_revoked name_ambiguous
+		identity_mismatch usage_wrong identity_conflict origin_not_vouched use_middlewares ca_changed pin_mismatch
+		policy_signature policy_regressed leaf_rejected secret_conflict server_unreachable`)
+	for reason := range reasons {
+		want = append(want, string(reason))
+	}
+	for _, reason := range want {
+		assert.True(t, seen[reason], reason)
+	}
 }

@@ -70,16 +70,7 @@ func (r Reason) Info() ReasonInfo {
 	return reasons[ReasonInternal]
 }
 
-// Reasons returns the closed list with its fixed facts, for the help pages, the
-// API document and `ikhnos explain`.
-func Reasons() map[Reason]ReasonInfo {
-	out := make(map[Reason]ReasonInfo, len(reasons))
-	for r, info := range reasons {
-		out[r] = info
-	}
-	return out
-}
-
+// reasons is the closed list; Explanations tells of it.
 var reasons = map[Reason]ReasonInfo{
 	ReasonRequestMalformed:      {http.StatusBadRequest, false, "The request cannot be read", "Send one JSON document with the fields that /api/openapi.json lists."},
 	ReasonValidationFailed:      {http.StatusUnprocessableEntity, false, "A value breaks a rule", "Correct the fields listed under errors."},

@@ -111,11 +111,11 @@ type PolicySender struct {
 	ClusterID    string            `json:"clusterId,omitempty"`
 	OperatorID   string            `json:"operatorId,omitempty"`
 	OperatorName string            `json:"operatorName,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"`
+	Labels       map[string]string `json:"labels"`
 	Tenant       *Tenant           `json:"tenant,omitempty"`
 	State        SenderState       `json:"state"`
 	Since        Version           `json:"since"`
-	Vouches      []Vouch           `json:"vouches,omitempty"`
+	Vouches      []Vouch           `json:"vouches"`
 	Replaced     *Replaced         `json:"replaced,omitempty"`
 }
 
@@ -129,7 +129,7 @@ type Tenant struct {
 type Vouch struct {
 	OrgID     string            `json:"orgId"`
 	ClusterID string            `json:"clusterId"`
-	Labels    map[string]string `json:"labels,omitempty"`
+	Labels    map[string]string `json:"labels"`
 }
 
 // Replaced lists leaves of a rekeyed sender, good until the first request with a

@@ -141,10 +141,28 @@ func problemOf(response *http.Response) error {
 	body, err := readLimited(response.Body, maxAnswerBytes)
 	problem := &controlapi.Problem{}
 	if err != nil || mediaType != controlapi.ProblemContentType || json.Unmarshal(body, problem) != nil || problem.Reason == "" {
-		return fmt.Errorf("the control server answered %s without saying why: something between may have answered in its place", response.Status)
+		return &UnexplainedError{response.StatusCode}
 	}
 	problem.Status = response.StatusCode
 	return problem
+}
+
+// UnexplainedError is an error answer without a problem in it, as a server of
+// another make gives it, or a proxy in the server's place.
+type UnexplainedError struct{ Status int }
+
+// Error names the status.
+func (e *UnexplainedError) Error() string {
+	return fmt.Sprintf("the control server answered %d %s without saying why: something between may have answered in its place",
+		e.Status, http.StatusText(e.Status))
+}
+
+// Refused reports whether err is an answer that refuses the call: a problem, or
+// a status from 400 to 499.
+func Refused(err error) bool {
+	var problem *controlapi.Problem
+	var unexplained *UnexplainedError
+	return errors.As(err, &problem) || errors.As(err, &unexplained) && unexplained.Status < http.StatusInternalServerError
 }
 
 var errAnswerSize = errors.New("the answer is too large")

@@ -205,6 +205,7 @@ func TestAnswersThatAreNoProblem(t *testing.T) {
 			require.ErrorContains(t, err, tc.text)
 			var problem *controlapi.Problem
 			require.NotErrorAs(t, err, &problem)
+			require.Equal(t, tc.text == "403", Refused(err))
 			require.NotContains(t, err.Error(), "iktok_x")
 		})
 	}
@@ -219,6 +220,7 @@ func TestProblemIsReturned(t *testing.T) {
 	require.ErrorAs(t, err, &problem)
 	require.Equal(t, controlapi.ReasonTokenSpent, problem.Reason)
 	require.Equal(t, http.StatusUnauthorized, problem.Status)
+	require.True(t, Refused(err))
 }
 
 // A long poll may last its wait and the timeout; another call only the timeout.

@@ -38,7 +38,7 @@ func TestDecode(t *testing.T) {
 	require.Equal(t, []string{goodPin}, cfg.CAPins)
 	require.Equal(t, "https://ikhnos.example.com/prefix", cfg.Endpoint)
 	require.Equal(t, 7*time.Second, cfg.Timeout)
-	require.Equal(t, 3*time.Second, cfg.IdleConnTimeout)
+	require.Equal(t, 3*time.Second, cfg.IdleConnTimeout) //nolint:staticcheck // the key people have in their files still works
 	require.Equal(t, "/ca.crt", cfg.TLS.CAFile)
 
 	require.Equal(t, 30*time.Second, NewDefaultConfig().Timeout)

@@ -8,7 +8,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -140,9 +139,13 @@ func (h *Holder) enroll(ctx context.Context, key *ecdsa.PrivateKey, csr []byte) 
 	if err != nil {
 		return nil, &Failure{Operation: OperationEnroll, Outcome: OutcomeRefused, Reason: ReasonTokenMissing, Person: true, err: err}
 	}
-	hash := hex.EncodeToString(controlapi.HashSecret(token))
+	hash := tokenHash(token)
 	if hash == h.deadToken {
 		return nil, serverFailure(OperationEnroll, h.deadCause)
+	}
+	replaces := h.replaces()
+	if replaces != nil && !namesOneOf(caSPKI, replaces.authorities) {
+		return nil, rejected(OperationEnroll, OutcomeInvalid, ReasonCAChanged, errTokenCA) // and the token is not spent
 	}
 	answer, err := h.set.Server.Enroll(ctx, token, csr)
 	if err != nil {
@@ -152,7 +155,30 @@ func (h *Holder) enroll(ctx context.Context, key *ecdsa.PrivateKey, csr []byte) 
 		}
 		return nil, serverFailure(OperationEnroll, err)
 	}
-	return h.check(ctx, OperationEnroll, answer, key, func(r *received) error { return r.checkEnrolment(caSPKI) })
+	g, failure := h.check(ctx, OperationEnroll, answer, key, func(r *received) error {
+		err := r.checkEnrolment(caSPKI)
+		if err == nil && replaces != nil {
+			err = r.checkRenewal(replaces)
+		}
+		return err
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	g.Token = hash
+	if replaces != nil {
+		g.CA = replaces.generation.CA
+	}
+	return g, nil
+}
+
+// replaces is the pair that an enrolment has to agree with: a good one. In the
+// place of one that has ended anything may come.
+func (h *Holder) replaces() *state {
+	if !h.Usable() {
+		return nil
+	}
+	return h.current()
 }
 
 // token reads the token and the hash of the CA that it names.
@@ -174,10 +200,6 @@ func (h *Holder) token() (string, []byte, error) {
 // check tests an answer before anything is replaced, and makes a generation of
 // it, still without its key.
 func (h *Holder) check(ctx context.Context, op Operation, answer *controlapi.Certificate, key *ecdsa.PrivateKey, more func(*received) error) (*certfile.Generation, *Failure) {
-	rejected := func(outcome Outcome, reason string, err error) *Failure {
-		return &Failure{Operation: op, Outcome: outcome, Reason: reason, Person: outcome == OutcomeInvalid,
-			err: fmt.Errorf("checking the new certificate: %w", err)}
-	}
 	r, err := parseAnswer(answer)
 	if err == nil {
 		err = r.checkLeaf(key.Public())
@@ -187,19 +209,21 @@ func (h *Holder) check(ctx context.Context, op Operation, answer *controlapi.Cer
 	}
 	switch {
 	case errors.Is(err, errCAChanged) || errors.Is(err, errTokenCA):
-		return nil, rejected(OutcomeInvalid, ReasonCAChanged, err)
+		return nil, rejected(op, OutcomeInvalid, ReasonCAChanged, err)
 	case err != nil:
-		return nil, rejected(OutcomeInvalid, ReasonLeafRejected, err)
+		return nil, rejected(op, OutcomeInvalid, ReasonLeafRejected, err)
 	}
 	if err := h.awaitValid(ctx, r.leaf); err != nil {
-		return nil, rejected(OutcomeClockSkew, string(controlapi.ReasonClockSkew), err)
+		return nil, rejected(op, OutcomeClockSkew, string(controlapi.ReasonClockSkew), err)
 	}
 	ca := []byte(answer.CA)
+	token := ""
 	if op == OperationRenew {
-		ca = h.current().generation.CA // as it is, a bundle included
+		have := h.current().generation
+		ca, token = have.CA, have.Token // the CA as it is, a bundle included
 	}
 	g := certfile.New([]byte(answer.Certificate), nil, ca)
-	g.RenewAfter, g.RenewBy = answer.RenewAfter, answer.RenewBy
+	g.RenewAfter, g.RenewBy, g.Token = answer.RenewAfter, answer.RenewBy, token
 	return g, nil
 }
 

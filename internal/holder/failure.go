@@ -5,6 +5,7 @@ package holder
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/controlclient"
@@ -76,6 +77,12 @@ func serverFailure(op Operation, err error) *Failure {
 		f.Reason, f.Person = ReasonPinMismatch, true
 	}
 	return f
+}
+
+// rejected is for an answer, or a token, that is not used.
+func rejected(op Operation, outcome Outcome, reason string, err error) *Failure {
+	return &Failure{Operation: op, Outcome: outcome, Reason: reason, Person: outcome == OutcomeInvalid,
+		err: fmt.Errorf("checking the new certificate: %w", err)}
 }
 
 // storeFailure is for a directory or a Secret that could not be read or written.

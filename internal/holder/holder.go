@@ -47,6 +47,7 @@ type Holder struct {
 
 	deadToken string // hash of a token that cannot be used any more, and why
 	deadCause error
+	oldToken  string // hash of a token that is no reason to replace a good pair
 
 	mu   sync.Mutex
 	have *state   // guarded by mu; replaced, never changed

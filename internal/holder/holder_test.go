@@ -4,7 +4,6 @@
 package holder
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -344,7 +343,7 @@ func TestFailuresAreClassified(t *testing.T) {
 	require.NotContains(t, err.Error(), "iktok_mistyped")
 	nothing.set.Token = func() (string, error) { return "", os.ErrNotExist }
 	_, err = nothing.Attempt(t.Context())
-	require.True(t, errors.Is(err, os.ErrNotExist))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // A pair that another program published meanwhile is taken up without a call.

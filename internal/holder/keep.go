@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/renewal"
 )
 
@@ -17,17 +16,34 @@ type Look struct {
 	Adopted bool
 	// Attempted says that there was an attempt: Result, and Err when it failed.
 	Attempted bool
-	Result    Result
-	Err       error
+	// ByToken says that the attempt was to spend a new token over a good pair,
+	// whose standing is as before when it failed.
+	ByToken bool
+	Result  Result
+	Err     error
 	// ReadErr is why the store could not be read, if so.
 	ReadErr error
 }
 
 // plan is when to try again.
 type plan struct {
-	failures int         // in a row
-	retry    renewal.Due // after a failure
-	token    string      // hash of the token at that time
+	backoff
+	token string // hash of the token at the last failure
+
+	byToken backoff // of new tokens
+}
+
+// backoff is the wait after failures in a row.
+type backoff struct {
+	failures int
+	retry    renewal.Due
+}
+
+func (b *backoff) fail(h *Holder) {
+	b.failures++
+	now := h.set.Now()
+	pause := renewal.Backoff(b.failures, h.Life(), h.set.Random())
+	b.retry = renewal.DueAfterLoad(renewal.Window{After: now.Add(pause)}, now)
 }
 
 // Keep keeps the certificate until ctx ends, and calls seen after every look at
@@ -36,6 +52,7 @@ type plan struct {
 // sleeps. A holder without a server takes up what others publish and never asks.
 func (h *Holder) Keep(ctx context.Context, seen func(Look)) {
 	var p plan
+	h.expectToken()
 	for {
 		look := h.look(ctx, &p)
 		if ctx.Err() != nil {
@@ -54,7 +71,19 @@ func (h *Holder) look(ctx context.Context, p *plan) Look {
 	if p.failures > 0 && (look.Adopted || h.tokenHash() != p.token) {
 		p.failures = 0 // somebody did something about it
 	}
-	if h.set.Server == nil || h.wait(p) > 0 {
+	if h.set.Server == nil {
+		return look
+	}
+	if h.TokenIsNew() && (p.byToken.failures == 0 || p.byToken.retry.In(h.set.Now()) <= 0) {
+		look.Attempted, look.ByToken = true, true
+		if look.Result, look.Err = h.Reenroll(ctx); look.Err == nil {
+			*p = plan{}
+		} else {
+			p.byToken.fail(h)
+		}
+		return look
+	}
+	if h.wait(p) > 0 {
 		return look
 	}
 	look.Attempted = true
@@ -62,11 +91,8 @@ func (h *Holder) look(ctx context.Context, p *plan) Look {
 		p.failures = 0
 		return look
 	}
-	p.failures++
+	p.fail(h)
 	p.token = h.tokenHash()
-	now := h.set.Now()
-	pause := renewal.Backoff(p.failures, h.Life(), h.set.Random())
-	p.retry = renewal.DueAfterLoad(renewal.Window{After: now.Add(pause)}, now)
 	return look
 }
 
@@ -90,7 +116,7 @@ func (h *Holder) tokenHash() string {
 	if err != nil {
 		return ""
 	}
-	return string(controlapi.HashSecret(text))
+	return tokenHash(text)
 }
 
 // Sleep waits for d and reports whether it passed before ctx ended.

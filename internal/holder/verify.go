@@ -74,9 +74,8 @@ func (r *received) checkLeaf(key crypto.PublicKey) error {
 
 // checkEnrolment tests what the token and the answer promise.
 func (r *received) checkEnrolment(caSPKI []byte) error {
-	sum := sha256.Sum256(r.ca.RawSubjectPublicKeyInfo)
 	switch {
-	case !bytes.Equal(sum[:controlapi.SPKIPrefixBytes], caSPKI):
+	case !namesOneOf(caSPKI, []*x509.Certificate{r.ca}):
 		return errTokenCA
 	case usageOfRole[r.answer.Role] != r.leaf.ExtKeyUsage[0]:
 		return errRole
@@ -84,6 +83,14 @@ func (r *received) checkEnrolment(caSPKI []byte) error {
 		return errNames
 	}
 	return nil
+}
+
+// namesOneOf reports whether a token's hash is that of one of the CAs.
+func namesOneOf(caSPKI []byte, authorities []*x509.Certificate) bool {
+	return slices.ContainsFunc(authorities, func(ca *x509.Certificate) bool {
+		sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
+		return bytes.Equal(sum[:controlapi.SPKIPrefixBytes], caSPKI)
+	})
 }
 
 // checkRenewal tests the leaf against the one that it replaces.

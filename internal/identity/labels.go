@@ -20,28 +20,40 @@ const maxLabelLength = 63 // characters, of a name and of a value
 
 var labelName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,62}$`)
 
-// CheckLabels reports every fault of one holder's labels: more than MaxLabels, a
-// name or value of a wrong form, a reserved name, two names that normalise alike.
-// Errors name labels and never repeat a value.
+// Faults of labels, as CheckLabels reports them. Their texts repeat no input.
+var (
+	ErrLabelCount    = fmt.Errorf("at most %d labels", MaxLabels)
+	ErrLabelName     = errors.New("the name must be 1 to 63 of letters, digits, '.', '_' and '-', a letter first")
+	ErrLabelReserved = errors.New("the name is reserved: stores take it for continuum.*")
+	ErrLabelTwice    = errors.New("the name is the same to a store as another one")
+	ErrLabelValue    = errors.New("the value must be 1 to 63 printable characters")
+
+	// LabelFaults are all of them.
+	LabelFaults = []error{ErrLabelCount, ErrLabelName, ErrLabelReserved, ErrLabelTwice, ErrLabelValue}
+)
+
+// CheckLabels reports every fault of one holder's labels, each wrapped with the
+// name of the label, never with its value.
 func CheckLabels(labels map[string]string) error {
 	var errs []error
+	fault := func(name string, err error) { errs = append(errs, fmt.Errorf("label %q: %w", name, err)) }
 	if len(labels) > MaxLabels {
-		errs = append(errs, fmt.Errorf("at most %d labels, not %d", MaxLabels, len(labels)))
+		errs = append(errs, ErrLabelCount)
 	}
-	seen := make(map[string]string, len(labels))
+	seen := make(map[string]bool, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		form := NormalForm(name)
 		switch {
 		case !labelName.MatchString(name):
-			errs = append(errs, fmt.Errorf("label name %q: 1 to 63 of letters, digits, dot, underscore and hyphen, a letter first", name))
+			fault(name, ErrLabelName)
 		case IsContinuum(name):
-			errs = append(errs, fmt.Errorf("label name %q is reserved", name))
-		case seen[form] != "":
-			errs = append(errs, fmt.Errorf("label names %q and %q are the same to a store", seen[form], name))
+			fault(name, ErrLabelReserved)
+		case seen[form]:
+			fault(name, ErrLabelTwice)
 		}
-		seen[form] = name
+		seen[form] = true
 		if !isLabelValue(labels[name]) {
-			errs = append(errs, fmt.Errorf("value of label %q: 1 to 63 printable characters", name))
+			fault(name, ErrLabelValue)
 		}
 	}
 	return errors.Join(errs...)

@@ -38,6 +38,7 @@ type certNameAuth struct {
 	telemetry *metadata.TelemetryBuilder
 	instance  string
 
+	follow func() // begins to follow the server's policy, once; set by Start
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 }
@@ -60,6 +61,7 @@ func newCertNameAuth(set extension.Settings, cfg *Config, now func() time.Time) 
 		cfg: cfg, set: set, now: now, telemetry: telemetry,
 		health:   &health{changed: newSignal()},
 		instance: instanceOf(set.TelemetrySettings),
+		follow:   func() {},
 	}
 	e.gate = &gate{
 		holds:   holds{timeout: cfg.RequestTimeout, now: now},
@@ -89,7 +91,9 @@ func instanceOf(set component.TelemetrySettings) string {
 }
 
 // Start reads what is on disk and begins to keep it up to date. A policy that is
-// not there yet does not stop it; a revocation list that cannot be read does.
+// not there yet does not stop it; a revocation list that cannot be read does. The
+// server is not asked yet: extensions start in any order, and the certificate to
+// prove this operator with may be another one's to fetch.
 func (e *certNameAuth) Start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
@@ -115,6 +119,7 @@ func (e *certNameAuth) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
+// startPolicy prepares what [certNameAuth.follow] runs.
 func (e *certNameAuth) startPolicy(ctx, running context.Context, host component.Host, policy *PolicyConfig) error {
 	client, err := policy.Server.NewClient(ctx, host, e.set.TelemetrySettings)
 	if err != nil {
@@ -124,24 +129,25 @@ func (e *certNameAuth) startPolicy(ctx, running context.Context, host component.
 		server: client, cfg: e.cfg, policy: policy, keeper: e.keeper, health: e.health, logger: e.set.Logger,
 		now: e.now, refresh: e.gate.refresh, fetches: e.telemetry.ExtensionCertnameauthPolicyFetches,
 	}
-	if v, err := policy.Proof.verifier(e.cfg.OperatorID); err == nil {
-		p.restore(v)
+	r := &reporter{
+		server: client, policy: policy, keeper: e.keeper, logger: e.set.Logger, now: e.now, wake: e.gate.report,
+		instance: e.instance, version: e.set.BuildInfo.Version, started: e.now(),
+		told: map[string]controlapi.ReportSender{}, epochTold: -1,
 	}
-	e.tasks.Go(func() {
-		p.run(running)
-		client.CloseIdleConnections()
-	})
-	if policy.Report != reportOff {
-		r := &reporter{
-			server: client, policy: policy, keeper: e.keeper, logger: e.set.Logger, now: e.now, wake: e.gate.report,
-			instance: e.instance, version: e.set.BuildInfo.Version, started: e.now(),
-			told: map[string]controlapi.ReportSender{}, epochTold: -1,
-		}
+	p.restoreEarly()
+	e.follow = sync.OnceFunc(func() {
+		p.restoreEarly() // the CA may have come meanwhile
 		e.tasks.Go(func() {
-			r.run(running)
+			p.run(running)
 			client.CloseIdleConnections()
 		})
-	}
+		if policy.Report != reportOff {
+			e.tasks.Go(func() {
+				r.run(running)
+				client.CloseIdleConnections()
+			})
+		}
+	})
 	return nil
 }
 
@@ -196,8 +202,11 @@ func (e *certNameAuth) Dependencies() []component.ID {
 	return ids
 }
 
-// Ready has nothing to do: requests are served as soon as receivers run.
-func (*certNameAuth) Ready() error { return nil }
+// Ready begins to follow the policy in a collector that shows no configuration.
+func (e *certNameAuth) Ready() error {
+	e.follow()
+	return nil
+}
 
 // NotReady shortens requests that are held, so that stopping is quick.
 func (e *certNameAuth) NotReady() error {

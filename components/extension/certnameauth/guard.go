@@ -13,11 +13,14 @@ import (
 
 // NotifyConfigSnapshot runs the guard over the whole configuration, after all
 // extensions started and before any receiver. It is what guards a build without
-// our converter. An error ends the start.
+// our converter. An error ends the start. Then the policy is followed: whatever
+// extension keeps the certificate has it by now.
 func (e *certNameAuth) NotifyConfigSnapshot(_ context.Context, snapshot extensioncapabilities.ConfigSnapshot) error {
-	conf := snapshot.Effective()
-	if conf == nil {
-		return nil
+	if conf := snapshot.Effective(); conf != nil {
+		if err := identityguard.Enforce(conf.ToStringMap(), identityguard.FromCollector, e.set.Logger); err != nil {
+			return err
+		}
 	}
-	return identityguard.Enforce(conf.ToStringMap(), identityguard.FromCollector, e.set.Logger)
+	e.follow()
+	return nil
 }

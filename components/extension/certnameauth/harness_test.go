@@ -142,9 +142,9 @@ func (s *sink) last() client.Info {
 
 // options of a rig.
 type options struct {
-	receiver  func(*otlpreceiver.Config)
-	noStart   bool
-	handshake func(*configtls.ServerConfig)
+	receiver func(*otlpreceiver.Config)
+	noStart  bool
+	started  func() // called between Start and Ready
 }
 
 func staticConfig(holders ...string) *Config {
@@ -173,6 +173,10 @@ func newRig(t testing.TB, ca *testpki.CA, cfg *Config, opts options) *rig {
 	require.NoError(t, err)
 	r.host.extensions[set.ID] = r.ext
 	require.NoError(t, r.ext.Start(context.Background(), r.host))
+	if opts.started != nil {
+		opts.started()
+	}
+	require.NoError(t, r.ext.Ready())
 	t.Cleanup(func() {
 		require.NoError(t, r.ext.NotReady())
 		require.NoError(t, r.ext.Shutdown(context.Background()))

@@ -183,7 +183,7 @@ func (p *poller) take(v policystate.Verifier, answer controlclient.PolicyAnswer,
 	switch {
 	case errors.As(err, &problem) && problem.Reason == controlapi.ReasonLedgerRollback:
 		return fetchRefused, fmt.Errorf("%w: %w", policystate.ErrRegressed, err)
-	case errors.As(err, &problem):
+	case controlclient.Refused(err):
 		return fetchRefused, err
 	case err != nil:
 		return fetchUnreachable, err
@@ -237,6 +237,13 @@ func statusWord(err error) string {
 		return "policy_signature"
 	}
 	return ""
+}
+
+// restoreEarly looks at the cache file before run does.
+func (p *poller) restoreEarly() {
+	if v, err := p.policy.Proof.verifier(p.cfg.OperatorID); err == nil {
+		p.restore(v)
+	}
 }
 
 // restore looks at the cache file, as soon as the CA that signed it can be read.

@@ -240,5 +240,12 @@ func TestReportOfManySenders(t *testing.T) {
 	require.Len(t, client.reports, 1)
 	require.Len(t, client.reports[0].Senders, 1)
 	assert.Equal(t, map[string]int64{"sender_revoked": 2}, client.reports[0].Senders[0].Refused)
+
+	p = policyOf(2, 1)
+	_, err = e.keeper.offer(signPolicy(t, ca, p), p)
+	require.NoError(t, err)
+	client.reports = nil
+	require.NoError(t, r.send(context.Background()))
+	assert.Len(t, client.reports, 5, "a restored server is told of everyone again")
 	require.NoError(t, e.Shutdown(context.Background()))
 }

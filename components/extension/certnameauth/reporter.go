@@ -101,6 +101,7 @@ func (r *reporter) deliver(ctx context.Context, now snapshot) error {
 	}
 	if r.epochTold != report.Policy.Epoch {
 		report.Denied = now.state.Denied()
+		clear(r.told) // a restored server has forgotten what it was told
 	}
 	lines := r.lines()
 	for first := true; first || len(lines) > 0; first = false {

@@ -5,7 +5,6 @@ package heartbeat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/ikhnos/continuum/internal/controlapi"
+	"github.com/ikhnos/continuum/internal/controlclient"
 )
 
 const (
@@ -106,11 +106,10 @@ func (h *heartbeat) beat(ctx context.Context, hb *controlapi.Heartbeat) (outcome
 		return noSecret, err
 	}
 	err = h.client.Heartbeat(ctx, secret, hb)
-	var problem *controlapi.Problem
 	switch {
 	case err == nil:
 		return accepted, nil
-	case errors.As(err, &problem):
+	case controlclient.Refused(err):
 		return rejected, err
 	default:
 		return unreachable, err

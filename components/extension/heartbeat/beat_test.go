@@ -27,6 +27,7 @@ import (
 	"github.com/ikhnos/continuum/components/extension/heartbeat/internal/metadata"
 	"github.com/ikhnos/continuum/components/extension/heartbeat/internal/metadatatest"
 	"github.com/ikhnos/continuum/internal/controlapi"
+	"github.com/ikhnos/continuum/internal/controlclient"
 )
 
 // sent is one beat that reached the fake server.
@@ -158,6 +159,8 @@ func TestStatusAfterThreeFailures(t *testing.T) {
 				return nil
 			case n < 3:
 				return errors.New("connection refused")
+			case n < 5: // a server of another make says no more than 401
+				return &controlclient.UnexplainedError{Status: 401}
 			default:
 				return refused
 			}

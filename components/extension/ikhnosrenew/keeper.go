@@ -106,6 +106,9 @@ func (k *keeper) look(l holder.Look) {
 	if l.Attempted {
 		k.count(l.Result, l.Err)
 	}
+	if l.ByToken && l.Err != nil {
+		k.logger.Warn("new enrolment token could not be used; the certificate stays", zap.Error(l.Err))
+	}
 	k.observe()
 }
 

@@ -114,6 +114,46 @@ func TestEndedLeaf(t *testing.T) {
 	})
 }
 
+// Contract, section 4: the token of a `restore` or a `rekey` is spent as soon as it
+// is there, although the pair is good. A useless one is tried once.
+func TestNewTokenOverAGoodPair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := testserver.NewOffline(t)
+		cfg := configFor(t, server, server.Token("c1"))
+		export := cfg.Certificates["export"]
+		token := export.Enrollment.Get().TokenFile
+		r, host := offline(t, cfg, server), newStatusHost()
+		require.NoError(t, r.Start(t.Context(), host))
+		require.NoError(t, r.Ready())
+		time.Sleep(time.Hour)
+		require.Len(t, server.Calls(), 1, "the token that the pair came by is no reason")
+
+		require.NoError(t, os.WriteFile(token, []byte(server.Token("c1")), 0o600))
+		time.Sleep(2 * time.Minute)
+		require.Len(t, server.Entries(), 2)
+		require.Nil(t, server.Entries()[1].Parent)
+
+		require.NoError(t, os.WriteFile(token, []byte(controlapi.NewSecret(controlapi.SecretEnrollment, server.CA.SPKIHash())), 0o600))
+		time.Sleep(24 * time.Hour)
+		require.Len(t, server.Calls(), 3)
+		require.Empty(t, host.statuses())
+		require.NoError(t, r.Shutdown(t.Context()))
+
+		// A pair that others put there does not say: the token there is not spent.
+		generation, err := certfile.Load(export.Directory)
+		require.NoError(t, err)
+		generation.Token = ""
+		require.NoError(t, certfile.Publish(export.Directory, generation))
+		require.NoError(t, os.WriteFile(token, []byte(server.Token("c1")), 0o600))
+		r = offline(t, cfg, server)
+		require.NoError(t, r.Start(t.Context(), newStatusHost()))
+		require.NoError(t, r.Ready())
+		time.Sleep(time.Hour)
+		require.Len(t, server.Calls(), 3)
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
+}
+
 // case-2: a ca.crt that changed is said, because exporters read it once.
 func TestRestartRequired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestInvalidConfig(t *testing.T) {
 		})
 	}
 	_, err := load(t, "invalid_rest")
-	assert.ErrorContains(t, err, `label name "continuum.x" is reserved`)
+	assert.ErrorContains(t, err, `label "continuum.x": the name is reserved`)
 	_, err = load(t, "invalid_key")
 	assert.ErrorContains(t, err, "modes")
 }

@@ -72,7 +72,7 @@ func TestErrorsPassUnchanged(t *testing.T) {
 	want := status.Error(codes.Unavailable, "data refused due to high memory usage")
 	for _, cfg := range []*Config{senderConfig(ModeStamp), operatorConfig()} {
 		got := newTraces(t, cfg, consumertest.NewErr(want)).ConsumeTraces(as(clusterSender()), oneSpan(t))
-		assert.True(t, got == want, "the very same error") //nolint:errorlint // identity is the point
+		assert.Same(t, want, got, "the very same error")
 	}
 }
 
@@ -175,7 +175,8 @@ func TestOtherAuthenticators(t *testing.T) {
 func TestRulesOfReplacedSendersAreFreed(t *testing.T) {
 	var cache ruleCache
 	kept := clusterSender()
-	require.Same(t, cache.get(kept), cache.get(kept))
+	first := cache.get(kept)
+	require.Same(t, first, cache.get(kept))
 	for range 1000 {
 		cache.get(operatorSender())
 	}

@@ -181,7 +181,7 @@ func assertRefused(t *testing.T, err error, code codes.Code, reason string) {
 	s, ok := status.FromError(err)
 	require.True(t, ok)
 	assert.Equal(t, code, s.Code())
-	word, _, _ := strings.Cut(s.Message(), ":")
+	word, _, _ := strings.Cut(s.Message(), " ")
 	assert.Equal(t, reason, word)
 	require.Len(t, s.Details(), 1)
 	assert.Contains(t, s.Proto().String(), reason)

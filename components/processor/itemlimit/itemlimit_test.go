@@ -198,7 +198,7 @@ func TestErrorsPassUnchanged(t *testing.T) {
 	require.NoError(t, err)
 	td := ptrace.NewTraces()
 	td.ResourceSpans().AppendEmpty()
-	assert.True(t, tp.ConsumeTraces(t.Context(), td) == want) //nolint:errorlint // identity is the point
+	assert.Same(t, want, tp.ConsumeTraces(t.Context(), td))
 }
 
 func TestCountsAndLog(t *testing.T) {

@@ -56,6 +56,7 @@ func testRenewRefusals(t *testing.T, f *Fixture) {
 	}{
 		{ledger.ReasonClusterNotApproved, fresh, func() { f.Exec(`UPDATE clusters SET state = 'revoked' WHERE id = 'c1'`) }},
 		{ledger.ReasonSenderHeld, fresh, func() { f.Exec(`UPDATE senders SET state = 'held' WHERE holder_id = 'c1'`) }},
+		{ledger.ReasonSenderRevoked, fresh, func() { f.Exec(`UPDATE senders SET removed_at = 1 WHERE holder_id = 'c1'`) }},
 		{ledger.ReasonSenderRevoked, fresh, func() { f.Exec(`UPDATE senders SET state = 'revoked' WHERE holder_id = 'c1'`) }},
 		{ledger.ReasonProofReplayed, again, func() {}},
 		{ledger.ReasonLeafEnded, again, func() { f.Clock.Advance(31 * day) }},

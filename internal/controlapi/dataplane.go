@@ -1,7 +1,7 @@
 // Copyright The Continuum Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package controlapi
 
 const (
 	fromOperator403 = "the operator that received the request: PermissionDenied, 403"
@@ -13,9 +13,12 @@ const (
 	dataUntouched   = "not touched: the pair in use stays in use"
 )
 
+// told is an explanation without where it is counted.
+type told struct{ reason, meaning, from, data, remedy string }
+
 // dataPlaneReasons are the refusals of an operator (contract, section 6) and the
 // words of a collector's status (section 9).
-var dataPlaneReasons = []explanation{
+var dataPlaneReasons = []told{
 	{"certificate_not_verified", "The sender's certificate was not verified", fromOperator503, dataKept,
 		"Give the receiver client_ca_file, and the sender a certificate of this operator's CA."},
 	{"certificate_ended", "The sender's certificate ended while its connection was open", fromOperator503, dataKept,
@@ -27,7 +30,7 @@ var dataPlaneReasons = []explanation{
 	{"sender_not_yet_known", "The sender is newer than the operator's policy", fromOperator503, dataKept,
 		"Nothing: the operator fetches the policy at once."},
 	{"no_identity", "The pipeline was entered without a sender's identity", fromOperator503, dataKept,
-		"A fault of the operator's configuration: put certnameauth on every otlp protocol; ikhnos check config."},
+		"A fault of the operator's configuration: continuum-collector validate --config FILE names it."},
 	{"timeout", "The request was held too long before it could be decided", fromOperator503, dataKept,
 		"Look for a slow network or senders that never finish a request."},
 	{"certificate_revoked", "The sender's certificate was revoked", fromOperator403, dataDropped,
@@ -52,7 +55,7 @@ var dataPlaneReasons = []explanation{
 		"Connect that cluster to the relaying operator: ikhnos sender connect."},
 	{"use_middlewares", "certnameauth stands under auth on HTTP, where it cannot see the certificate",
 		"the operator that received the request: 401", dataDropped,
-		"List it under middlewares: ikhnos check config."},
+		"List it under middlewares: continuum-collector validate --config FILE names the place."},
 	{"ca_changed", "The server answered with another CA than the one on disk", fromStatus, dataUntouched,
 		"Find out why; enrol into an empty directory to take the new CA."},
 	{"pin_mismatch", "The control server presents no certificate with a pinned key", fromStatus, dataUntouched,
@@ -68,3 +71,6 @@ var dataPlaneReasons = []explanation{
 	{"server_unreachable", "The control server did not answer", fromStatus, dataUntouched,
 		"Check endpoint, proxy and network; certificates have 20 days left when renewal starts."},
 }
+
+// identityReasons are those that continuumidentity answers, not certnameauth.
+var identityReasons = []string{"no_identity", "identity_conflict", "origin_not_vouched"}
