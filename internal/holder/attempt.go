@@ -143,6 +143,10 @@ func (h *Holder) enroll(ctx context.Context, key *ecdsa.PrivateKey, csr []byte) 
 	if hash == h.deadToken {
 		return nil, serverFailure(OperationEnroll, h.deadCause)
 	}
+	if have := h.current(); have != nil && hash == have.generation.Token {
+		// Spent by ourselves: to send it again would look like a theft in the audit.
+		return nil, serverFailure(OperationEnroll, controlapi.NewProblem(controlapi.ReasonTokenSpent, "The present certificate came by this token."))
+	}
 	replaces := h.replaces()
 	if replaces != nil && !namesOneOf(caSPKI, replaces.authorities) {
 		return nil, rejected(OperationEnroll, OutcomeInvalid, ReasonCAChanged, errTokenCA) // and the token is not spent

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -52,7 +53,13 @@ func NewInClusterSecretStore(namespace, name string) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster of this pod: %w", err)
 	}
+	return secretStoreAt(config, namespace, name)
+}
+
+// secretStoreAt speaks JSON, which every API server reads.
+func secretStoreAt(config *rest.Config, namespace, name string) (Store, error) {
 	config.Timeout = secretTimeout
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a Kubernetes client: %w", err)

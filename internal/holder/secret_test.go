@@ -4,12 +4,16 @@
 package holder
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/ikhnos/continuum/internal/certfile"
@@ -163,6 +168,29 @@ func TestPodsStartTogether(t *testing.T) {
 		}
 	}
 	requireOthersKept(t, c.secret(t))
+}
+
+// Contract, section 5: the key is in the Secret by a conditional update, through any
+// API server; left alone, client-go writes protobuf.
+func TestSecretStoreSpeaksJSON(t *testing.T) {
+	stored := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "ns", ResourceVersion: "1"},
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "/api/v1/namespaces/ns/secrets/tls", r.URL.Path)
+		if r.Method == http.MethodPut {
+			assert.NoError(t, json.NewDecoder(r.Body).Decode(stored))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		assert.NoError(t, json.NewEncoder(w).Encode(stored))
+	}))
+	defer api.Close()
+	store, err := secretStoreAt(&rest.Config{Host: api.URL}, "ns", "tls")
+	require.NoError(t, err)
+	_, pending, err := store.Begin(t.Context(), func(*certfile.Generation) bool { return false })
+	require.NoError(t, err)
+	require.Equal(t, pending, stored.Data[certfile.FilePending])
 }
 
 // case-19: another writer changes the Secret between our read and our write.

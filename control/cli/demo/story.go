@@ -57,12 +57,13 @@ func Run(ctx context.Context, o Options) (err error) {
 		LeafLifetime: leafLifetime, Now: o.Now, OnRecord: s.record,
 	})
 	if err != nil {
-		return err
+		return unlessAsked(ctx, o, err)
 	}
 	defer func() {
 		s.say("stopping", "the collectors hand over what they hold")
 		s.fleet.Stop()
 	}()
+	asked := ctx // ends when a person asks for it, ctx also when a process fails
 	ctx, stopWatching := s.fleet.watch(ctx)
 	defer stopWatching()
 
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		s.enrolled, s.arriving, s.forged, s.renewed, s.cutOff, s.closing,
 	} {
 		if err := s.chapter(ctx, chapter); err != nil {
-			return err
+			return unlessAsked(asked, o, err)
 		}
 	}
 	if o.Once {
@@ -79,10 +80,16 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	s.say("running", "Ctrl-C ends it")
 	<-ctx.Done()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	return unlessAsked(asked, o, context.Cause(ctx))
+}
+
+// unlessAsked is nil where a person ended the demo; with Once that is a failure
+// too, because not every check was made.
+func unlessAsked(asked context.Context, o Options, err error) error {
+	if asked.Err() != nil && !o.Once {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // watch returns a context that ends when a process of the fleet does, with that
@@ -327,6 +334,9 @@ func (s *story) neighbourGoesOn(ctx context.Context) error {
 }
 
 func (s *story) closing(context.Context) error {
+	if s.o.Once {
+		return nil // nothing stays up to be looked at
+	}
 	s.say("web page", "%s  (sign in with the token in %s)", s.fleet.URL, s.fleet.TokenFile)
 	s.say("sink", "%s  (what arrived: stamped beside sent)", s.fleet.SinkURL)
 	s.say("yours", "a collector of your own joins with:")
