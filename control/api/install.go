@@ -92,7 +92,7 @@ var serviceTypes = map[operators.Exposure]string{
 	operators.ExposureLoadBalancer: "LoadBalancer",
 }
 
-// installCertificates mints the tokens by which the receiver and, toward another
+// installCertificates mints the tokens by which the receiver and, towards another
 // operator, the exporter enrol.
 func (s *Server) installCertificates(ctx context.Context, r *request, op *operators.Operator, server string, out *Install, values map[string]any) error {
 	token, err := s.cfg.Operators.MintToken(ctx, r.actor, op.ID, operators.TokenRequest{Role: controlapi.RoleReceiver})
@@ -117,7 +117,7 @@ func (s *Server) installCertificates(ctx context.Context, r *request, op *operat
 			return err
 		}
 		renew["exportTokenSecretName"] = op.ID + "-export-token"
-		out.secret("the one-use token toward its destination", op.ID+"-export-token", "token", token.Token)
+		out.secret("the one-use token towards its destination", op.ID+"-export-token", "token", token.Token)
 		values["export"] = map[string]any{"otlp": map[string]any{
 			"endpoint": dialled(&next), "tls": map[string]any{"mtls": true, "serverName": identity.StableName(next.ID)},
 		}}

@@ -163,7 +163,7 @@ func (c *stateCollector) leaves(tx *ledger.Tx, gauge gaugeFunc) error {
 
 func (c *stateCollector) counts(tx *ledger.Tx, gauge gaugeFunc) error {
 	var unconfirmed int64
-	if err := tx.QueryRow(`SELECT COUNT(*) FROM receipt_instances WHERE applied_at_ms IS NULL`).Scan(&unconfirmed); err != nil {
+	if err := tx.QueryRow(`SELECT COUNT(*)` + liveness.Unconfirmed).Scan(&unconfirmed); err != nil {
 		return err
 	}
 	gauge(c.unconfirmed, float64(unconfirmed))

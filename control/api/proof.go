@@ -84,10 +84,45 @@ func (s *Server) issuerOf(ctx context.Context, leaf *x509.Certificate) (string, 
 	if err != nil {
 		return "", err
 	}
+	sum := sha256.Sum256(leaf.Raw)
+	if s.genuine.has(sum) {
+		return operatorID, nil
+	}
 	if ca == nil || !bytes.Equal(leaf.RawIssuer, ca.RawSubject) || leaf.CheckSignatureFrom(ca) != nil {
 		return "", controlapi.NewProblem(controlapi.ReasonLeafUnknown, "")
 	}
+	s.genuine.add(sum)
 	return operatorID, nil
+}
+
+// maxGenuine bounds each of the two generations of genuine leaves.
+const maxGenuine = 1 << 15
+
+// genuine remembers by their hash the leaves whose signature by one of our CAs
+// was checked: an operator proves itself by the same leaf for every poll and
+// report. Neither the leaf nor its CA can change; whether the leaf is still good
+// is the ledger's to say.
+type genuine struct {
+	mu         sync.Mutex
+	young, old map[[sha256.Size]byte]struct{} // guarded by mu
+}
+
+func (g *genuine) has(leaf [sha256.Size]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, young := g.young[leaf]
+	_, old := g.old[leaf]
+	return young || old
+}
+
+// add remembers a leaf; when there are too many, those not added lately go.
+func (g *genuine) add(leaf [sha256.Size]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.young == nil || len(g.young) >= maxGenuine {
+		g.old, g.young = g.young, map[[sha256.Size]byte]struct{}{}
+	}
+	g.young[leaf] = struct{}{}
 }
 
 // maxAuthorities bounds the CA certificates that are kept parsed.

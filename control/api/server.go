@@ -61,6 +61,7 @@ type Server struct {
 	now         func() time.Time
 	throttle    *throttle
 	authorities *authorities
+	genuine     genuine
 	metrics     *metrics
 	document    *huma.OpenAPI
 	machineAPI  huma.Adapter

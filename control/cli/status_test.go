@@ -35,7 +35,7 @@ func badDay() map[string]any {
 		"senders": map[string]any{"active": 195, "not_measured": 7, "silent": 1, "waiting": 1}, "endingSoon": 3,
 		"nextRenewal": map[string]any{"operatorId": "op-eu", "holder": "op-eu-export-c22", "renewAfter": "2026-11-30T16:10:00Z"},
 		"attention": []any{
-			row("unconfirmed", "rcp-40", "2026-11-30T11:58:00Z", "the revocation of c7 is not confirmed by 1 instances", "ikhnos receipt get rcp-40"),
+			row("unconfirmed", "rcp-40", "2026-11-30T11:58:00Z", "the revocation of c7 is not confirmed by 1 instance", "ikhnos receipt get rcp-40"),
 			row("operator_offline", "op-eu", "2026-11-30T11:58:00Z", "no heartbeat for more than 180 s; its 7 senders are not measured", "ikhnos operator get op-eu"),
 			row("sender_silent", "op-west-export-c12", "2026-11-28T09:40:00Z", "was accepted before, and is quiet for longer than its silentAfter", "ikhnos sender get c12 --operator op-west"),
 			map[string]any{"kind": "something_new", "object": "x", "why": "told by a newer server", "command": "ikhnos x"},
@@ -120,6 +120,14 @@ func TestCertificatesThatAreLate(t *testing.T) {
 	assert.Equal(t, exitUsage, got.code)
 	assert.Contains(t, got.stderr, "3 certificates begin with this serial")
 	assert.Equal(t, exitRefused, m.run("cert", "get", "cc").code)
+}
+
+// A list without a row is one sentence beside standard output.
+func TestEmptyList(t *testing.T) {
+	m := newMachine(t, newFakeServer(t, map[string]any{"GET /api/v1/orgs/default/certificates": page()}))
+	assert.Equal(t, result{exitDone, "", "No certificate.\n"}, m.run("cert", "list"))
+	assert.Equal(t, result{exitDone, "", ""}, m.run("cert", "list", "--quiet"))
+	assert.Equal(t, result{exitDone, "{\n  \"items\": []\n}\n", ""}, m.run("cert", "list", "-o", "json"))
 }
 
 func TestAuditSince(t *testing.T) {

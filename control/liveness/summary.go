@@ -106,6 +106,14 @@ func (t *Tracker) Summarize(ctx context.Context, a operators.Actor, dir Director
 	return s, nil
 }
 
+// Unconfirmed selects, from FROM on, the instances (i) that have not confirmed a
+// receipt (r) that still counts. It does not once its sender is allowed again, or
+// was cut off anew, which has a receipt of its own. The receipt of a certificate
+// counts however its sender stands: a restore does not bring the certificate back.
+const Unconfirmed = ` FROM receipts r JOIN receipt_instances i ON i.receipt_id = r.id
+	WHERE i.applied_at_ms IS NULL AND (r.subject LIKE 'certificate %' OR NOT EXISTS (SELECT 1 FROM senders s
+		WHERE s.operator_id = i.operator_id AND s.name = i.sender AND (s.state = 'allowed' OR s.receipt_id <> r.id)))`
+
 // readLedger adds unconfirmed revocations and what renews and ends next.
 func (t *Tracker) readLedger(ctx context.Context, orgID string, s *Summary) error {
 	return t.store.View(ctx, func(tx *ledger.Tx) error {
@@ -120,12 +128,12 @@ func (t *Tracker) readLedger(ctx context.Context, orgID string, s *Summary) erro
 			since := time.UnixMilli(at).UTC().Truncate(time.Second)
 			s.Attention = append(s.Attention, Attention{
 				Kind: AttentionUnconfirmed, Object: id, Since: &since,
-				Why:     fmt.Sprintf("the revocation of %s is not confirmed by %d instances", subject, waiting),
+				Why:     fmt.Sprintf("the revocation of %s is not confirmed by %s", subject, instances(waiting)),
 				Command: "ikhnos receipt get " + id,
 			})
 			return nil
-		}, `SELECT r.id, r.subject, r.committed_at_ms, COUNT(*) FROM receipts r JOIN receipt_instances i ON i.receipt_id = r.id
-			WHERE r.org_id = $1 AND i.applied_at_ms IS NULL GROUP BY r.id, r.subject, r.committed_at_ms ORDER BY r.committed_at_ms DESC`, orgID)
+		}, `SELECT r.id, r.subject, r.committed_at_ms, COUNT(*)`+Unconfirmed+` AND r.org_id = $1
+			GROUP BY r.id, r.subject, r.committed_at_ms ORDER BY r.committed_at_ms DESC`, orgID)
 		if err != nil {
 			return fmt.Errorf("reading unconfirmed receipts: %w", err)
 		}
@@ -134,6 +142,13 @@ func (t *Tracker) readLedger(ctx context.Context, orgID string, s *Summary) erro
 		}
 		return readEnds(tx, orgID, s)
 	})
+}
+
+func instances(n int) string {
+	if n == 1 {
+		return "1 instance"
+	}
+	return fmt.Sprintf("%d instances", n)
 }
 
 func readEnds(tx *ledger.Tx, orgID string, s *Summary) error {

@@ -5,10 +5,8 @@ package policy
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ikhnos/continuum/control/ledger"
@@ -65,46 +63,35 @@ func (h *Hub) readReceipt(ctx context.Context, orgID, receiptID string) (receipt
 		if receipt, err = operators.ReadReceipt(tx, orgID, receiptID); err != nil {
 			return err
 		}
-		for i := range receipt.Instances {
-			if err := h.judge(tx, &receipt.Instances[i]); err != nil {
-				return fmt.Errorf("reading when an instance was heard: %w", err)
-			}
+		if err := h.judge(tx, receipt.Instances); err != nil {
+			return fmt.Errorf("reading when an instance was heard: %w", err)
 		}
 		return nil
 	})
 	return receipt, err
 }
 
-// judge calls an instance unreachable that has not confirmed and was not heard.
-func (h *Hub) judge(tx *ledger.Tx, i *controlapi.ReceiptInstance) error {
-	if i.State != controlapi.ReceiptPending {
-		return nil
-	}
-	var reportedAt int64
-	var report string
-	err := tx.QueryRow(`SELECT reported_at, report FROM reports WHERE operator_id = $1 AND instance = $2`,
-		i.Operator, i.Instance).Scan(&reportedAt, &report)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	if !h.heardLately(i.Operator, reportedAt, report, tx.Now()) {
-		i.State = controlapi.ReceiptUnreachable
+// judge calls every instance unreachable that has not confirmed and was not heard
+// for unreachableAfter.
+func (h *Hub) judge(tx *ledger.Tx, waited []controlapi.ReceiptInstance) error {
+	known := map[string][]instance{}
+	for i := range waited {
+		w := &waited[i]
+		if w.State != controlapi.ReceiptPending {
+			continue
+		}
+		all, ok := known[w.Operator]
+		if !ok {
+			var err error
+			if all, err = h.instances(tx, w.Operator, nil); err != nil {
+				return err
+			}
+			known[w.Operator] = all
+		}
+		at := slices.IndexFunc(all, func(one instance) bool { return one.name == w.Instance })
+		if at < 0 || tx.Now().Sub(all[at].heard) > unreachableAfter {
+			w.State = controlapi.ReceiptUnreachable
+		}
 	}
 	return nil
-}
-
-// heardLately reports whether an instance reported in the last 90 s, or polled
-// with the leaf that it last reported.
-func (h *Hub) heardLately(operatorID string, reportedAt int64, report string, now time.Time) bool {
-	since := now.Add(-unreachableAfter)
-	if !time.Unix(reportedAt, 0).Before(since) {
-		return true
-	}
-	var last struct {
-		ReceiverSerial string `json:"receiverSerial"`
-	}
-	if json.Unmarshal([]byte(report), &last) != nil || last.ReceiverSerial == "" {
-		return false
-	}
-	return !h.polls.last(operatorID, last.ReceiverSerial).Before(since)
 }

@@ -18,7 +18,8 @@ const (
 	// maxInstanceName bounds the name of an instance, in characters.
 	maxInstanceName = 253
 	// forgetAfter is how long an instance stays listed that reports no more while
-	// another instance of its operator still does: a pod that was replaced.
+	// another instance of its operator still does: a pod that none came for. With
+	// a receipt to confirm it stays, for one that comes later.
 	forgetAfter = time.Hour
 	// refusalWindow is how long after a revocation a first refusal belongs to it.
 	refusalWindow = time.Hour
@@ -44,10 +45,10 @@ type Recorded struct {
 	Rekeyed []controlapi.ReportSender
 }
 
-// Record stores the newest report of an instance of operatorID, confirms the
-// receipts that it answers, and takes over the denials that it remembers across
-// a new epoch. It refuses a report above the server's own number. After the
-// commit the caller calls Reported.
+// Record stores the newest report of an instance of operatorID, which takes the
+// place of one that went away, confirms the receipts that it answers, and takes
+// over the denials that it remembers across a new epoch. It refuses a report above
+// the server's own number. After the commit the caller calls Reported.
 func (h *Hub) Record(tx *ledger.Tx, operatorID string, r *controlapi.Report) (out Recorded, err error) {
 	version, err := tx.Version()
 	if err != nil {
@@ -65,10 +66,13 @@ func (h *Hub) Record(tx *ledger.Tx, operatorID string, r *controlapi.Report) (ou
 	if err != nil {
 		return out, fmt.Errorf("merging a report: %w", err)
 	}
+	if err := h.takePlaces(tx, operatorID, whole); err != nil {
+		return out, fmt.Errorf("looking for an instance that went away: %w", err)
+	}
 	if err := storeReport(tx, operatorID, whole); err != nil {
 		return out, fmt.Errorf("storing a report: %w", err)
 	}
-	if out.Confirmed, err = confirmReceipts(tx, operatorID, r, whole); err != nil {
+	if out.Confirmed, err = confirmReceipts(tx, operatorID, r, &whole.Report); err != nil {
 		return out, fmt.Errorf("confirming receipts: %w", err)
 	}
 	if out.Rekeyed, err = rekeyed(tx, operatorID, r); err != nil {
@@ -103,13 +107,15 @@ func rekeyed(tx *ledger.Tx, operatorID string, r *controlapi.Report) ([]controla
 	return done, rows.Err()
 }
 
-func storeReport(tx *ledger.Tx, operatorID string, r *controlapi.Report) error {
+func storeReport(tx *ledger.Tx, operatorID string, r *stored) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding it: %w", err)
 	}
 	now := tx.Now()
-	if _, err := tx.Exec(`DELETE FROM reports WHERE operator_id = $1 AND reported_at < $2`,
+	if _, err := tx.Exec(`DELETE FROM reports WHERE operator_id = $1 AND reported_at < $2
+			AND NOT EXISTS (SELECT 1 FROM receipt_instances i WHERE i.operator_id = reports.operator_id
+				AND i.instance = reports.instance AND i.applied_at_ms IS NULL)`,
 		operatorID, now.Add(-forgetAfter).Unix()); err != nil {
 		return err
 	}
