@@ -35,7 +35,7 @@ generate-check: generate ## fails when a generated file was out of date
 	@git diff --exit-code --stat
 
 bench: ## speed, beside the peers named in the docs
-	go test -run '^$$' -bench . -benchmem $(PACKAGES)
+	@BENCH_GO=1 scripts/bench
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each

@@ -67,7 +67,8 @@ func TestValidate(t *testing.T) {
 				"CONTINUUM_SERVER=https://ikhnos.example.com",
 				"CONTINUUM_CA_PINS=[\"sha256:" + strings.Repeat("ab", 32) + "\"]",
 				"CONTINUUM_STATE=" + t.TempDir(), "CONTINUUM_SECRETS=" + t.TempDir(),
-				"CONTINUUM_LISTEN=127.0.0.1", "CONTINUUM_METRICS_PORT=18888",
+				"CONTINUUM_LISTEN=127.0.0.1", "CONTINUUM_GRPC_PORT=14317", "CONTINUUM_HTTP_PORT=14318",
+				"CONTINUUM_METRICS_PORT=18888", "CONTINUUM_HEALTH_ENDPOINT=127.0.0.1:13134",
 				"CONTINUUM_DESTINATION=eu.example.com:4317", "CONTINUUM_DESTINATION_NAME=op-eu.continuum-system.svc",
 				"CONTINUUM_QUEUE_STORAGE=file_storage", "CONTINUUM_QUEUE_RETRY=0s",
 				"CONTINUUM_METRICS_EXPORTER=prometheus_remote_write",
@@ -84,6 +85,13 @@ func TestValidate(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What a trial puts behind the central configuration is good, too.
+func TestDebugOverlay(t *testing.T) {
+	out, err := exec.Command(collectorBinary(t), "validate", "--config", filepath.Join("central", "config.yaml"),
+		"--config", filepath.Join("central", "debug.yaml")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // The heartbeat is off until somebody adds it to service.extensions (HB-2), and
@@ -231,7 +239,7 @@ func TestStorageRecreates(t *testing.T) {
 func TestLoopback(t *testing.T) {
 	for _, role := range roles {
 		conf := load(t, role)
-		require.Equal(t, "127.0.0.1:13133", at(conf, "extensions", "health_check")["endpoint"])
+		require.Equal(t, "${env:CONTINUUM_HEALTH_ENDPOINT:-127.0.0.1:13133}", at(conf, "extensions", "health_check")["endpoint"])
 		reader := at(conf, "service", "telemetry", "metrics")["readers"].([]any)[0].(node)
 		require.Equal(t, "127.0.0.1", at(reader, "pull", "exporter", "prometheus")["host"])
 	}

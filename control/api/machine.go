@@ -4,7 +4,9 @@
 package api
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"encoding/pem"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -116,6 +118,9 @@ func (s *Server) issued(w http.ResponseWriter, r *http.Request, kind string, cer
 		return err
 	}
 	s.metrics.issued.WithLabelValues(kind, "issued").Inc()
+	if block, _ := pem.Decode([]byte(cert.Certificate)); block != nil {
+		s.genuine.add(sha256.Sum256(block.Bytes))
+	}
 	callOf(r.Context()).actor = cert.Name
 	s.reply(w, r, http.StatusOK, cert)
 	return nil

@@ -198,7 +198,7 @@ func TestPostgresCommands(t *testing.T) {
 	}
 	s.start(dir, on(one))
 	s.env.vars["IKHNOS_TOKEN"] = strings.TrimSpace(s.ok("admin-token", "show-initial", "--data-dir", dir))
-	s.exec(exitDone, "operator", "create", "EU", "--id", "op-eu", "--role", "central", "--format", "process")
+	s.exec(exitDone, "operator", "create", "EU", "--id", "op-eu", "--role", "central")
 	urls := t.TempDir()
 	at := func(name, database string) []string {
 		path := filepath.Join(urls, name)

@@ -13,12 +13,16 @@ import (
 	"github.com/ikhnos/continuum/internal/identity"
 )
 
-// Where the printed commands put things, and where the shipped configurations
-// look for them.
-const (
-	exportDir  = "/var/lib/continuum/export"
-	secretsDir = "/run/secrets/continuum"
-)
+// stateDir is where a collector keeps its certificates and its queue: a folder for
+// each, so that one machine may run several.
+func stateDir(id string) string { return "/var/lib/continuum/" + id }
+
+// secretsDir is for secrets that are needed once: /run is emptied when the machine
+// starts.
+func secretsDir(id string) string { return "/run/secrets/continuum/" + id }
+
+// lastingDir is for secrets that a collector reads again and again.
+func lastingDir(id string) string { return "/etc/continuum/" + id }
 
 // block is one piece of what a person has to run or to paste: where it runs, what
 // it does, and its text. Every block may be used twice.
@@ -54,9 +58,13 @@ func (t target) variables() []string {
 
 // link is a sender's way to an operator.
 type link struct {
+	holderID   string // who dials
 	operatorID string
 	address    string // host:port
 }
+
+// dir is where a stock sender keeps its certificate for this operator.
+func (l link) dir() string { return stateDir(l.holderID) + "/" + l.operatorID }
 
 func stableName(operatorID string) string { return identity.StableName(operatorID) }
 
@@ -76,12 +84,12 @@ func operatorAddress(o *operators.Operator) string {
 // stockSenderBlocks are for any collector that reads PEM files.
 func stockSenderBlocks(t target, l link, token string) []block {
 	enroll := append([]string{"ikhnos", "enroll"}, t.flags()...)
-	enroll = append(enroll, "--dir", exportDir, "--enrollment-token-file", "-", "--force")
+	enroll = append(enroll, "--dir", l.dir(), "--enrollment-token-file", "-", "--force")
 	renew := append([]string{"ikhnos", "renew"}, t.flags()...)
-	renew = append(renew, "--dir", exportDir, "--watch")
+	renew = append(renew, "--dir", l.dir(), "--watch")
 	return []block{
-		{"enroll.sh", "on the sender's machine: fetch the certificate", fromInput(shellWords(enroll...), token)},
-		{"renew.sh", "on the sender's machine, for as long as it sends: keep the certificate new", shellWords(renew...) + "\n"},
+		{"enroll.sh", "on the sender's machine, as the user of its collector, who will own the files: fetch the certificate", fromInput(shellWords(enroll...), token)},
+		{"renew.sh", "on the sender's machine, as the same user, for as long as it sends: keep the certificate new", shellWords(renew...) + "\n"},
 		{"exporter.yaml", "in the collector's configuration, with the exporter in its pipelines", exporterYAML(l)},
 	}
 }
@@ -89,11 +97,13 @@ func stockSenderBlocks(t target, l link, token string) []block {
 // continuumSenderBlocks are for continuum-collector with the configuration of a
 // cluster that it ships with: it enrols and renews by itself.
 func continuumSenderBlocks(t target, l link, token string) []block {
+	secrets := secretsDir(l.holderID)
 	variables := append(t.variables(),
+		"CONTINUUM_STATE="+stateDir(l.holderID), "CONTINUUM_SECRETS="+secrets,
 		"CONTINUUM_DESTINATION="+collectorText(l.address),
 		"CONTINUUM_DESTINATION_NAME="+stableName(l.operatorID))
 	return []block{
-		secretBlock("on the sender's machine: the one-use token", "export-token", token),
+		secretBlock("on the sender's machine: the one-use token", secrets, "export-token", token),
 		{"run.sh", "on the sender's machine: run the collector", runCollector(variables, "cluster")},
 	}
 }
@@ -104,23 +114,30 @@ type operatorSecrets struct {
 	receiver, export, heartbeat string
 }
 
+// dir is the folder of all of them, one that lasts when one of them has to.
+func (s operatorSecrets) dir(operatorID string) string {
+	if s.heartbeat != "" {
+		return lastingDir(operatorID)
+	}
+	return secretsDir(operatorID)
+}
+
 // operatorBlocks are for continuum-collector with the configuration of the
 // operator's role.
 func operatorBlocks(t target, o *operators.Operator, destination *link, secrets operatorSecrets) []block {
 	var blocks []block
+	dir := secrets.dir(o.ID)
 	for _, secret := range []struct{ title, name, value string }{
 		{"on the operator's machine: the one-use token of its receiver", "receiver-token", secrets.receiver},
 		{"on the operator's machine: the one-use token towards its destination", "export-token", secrets.export},
-		{"on the operator's machine: the heartbeat secret", "heartbeat", secrets.heartbeat},
+		{"on the operator's machine: the heartbeat secret, read at every beat; not in /run, which is emptied at a reboot", "heartbeat", secrets.heartbeat},
 	} {
 		if secret.value != "" {
-			blocks = append(blocks, secretBlock(secret.title, secret.name, secret.value))
+			blocks = append(blocks, secretBlock(secret.title, dir, secret.name, secret.value))
 		}
 	}
-	variables := append(t.variables(), "CONTINUUM_OPERATOR_ID="+o.ID, "CONTINUUM_OPERATOR_NAME="+collectorText(o.Name))
-	if len(o.Labels) > 0 {
-		variables = append(variables, "CONTINUUM_OPERATOR_LABELS="+collectorText(jsonText(o.Labels)))
-	}
+	variables := append(t.variables(), "CONTINUUM_STATE="+stateDir(o.ID), "CONTINUUM_SECRETS="+dir, "CONTINUUM_OPERATOR_ID="+o.ID)
+	variables = append(variables, stamped(o)...)
 	switch {
 	case destination != nil:
 		variables = append(variables, "CONTINUUM_DESTINATION="+collectorText(destination.address),
@@ -135,10 +152,23 @@ func operatorBlocks(t target, o *operators.Operator, destination *link, secrets 
 	return append(blocks, block{"run.sh", "on the operator's machine: run the collector", runCollector(variables, string(o.Role), more...)})
 }
 
+// stamped are the variables of what a regional operator writes onto the data; a
+// central one writes nothing of its own.
+func stamped(o *operators.Operator) []string {
+	if o.Role == operators.RoleCentral {
+		return nil
+	}
+	variables := []string{"CONTINUUM_OPERATOR_NAME=" + collectorText(o.Name)}
+	if len(o.Labels) > 0 {
+		variables = append(variables, "CONTINUUM_OPERATOR_LABELS="+collectorText(jsonText(o.Labels)))
+	}
+	return variables
+}
+
 // secretBlock puts a secret into a file that only its owner can read.
-func secretBlock(title, name, secret string) block {
-	path := secretsDir + "/" + name
-	command := "install -d -m 0700 " + shellWord(secretsDir) + " && (umask 077 && cat > " + shellWord(path) + ")"
+func secretBlock(title, dir, name, secret string) block {
+	path := dir + "/" + name
+	command := "install -d -m 0700 " + shellWord(dir) + " && (umask 077 && cat > " + shellWord(path) + ")"
 	return block{File: name + ".sh", Title: title, Text: fromInput(command, secret)}
 }
 
@@ -192,7 +222,7 @@ func exporterYAML(l link) string {
         min_size: 2048
         max_size: 4096
         flush_timeout: 5s
-`, l.operatorID, yamlText(l.address), exportDir, yamlText(stableName(l.operatorID)))
+`, l.operatorID, yamlText(l.address), l.dir(), yamlText(stableName(l.operatorID)))
 }
 
 // enrollmentRole says whose certificate a token is for.

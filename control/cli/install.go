@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -23,17 +22,17 @@ const (
 	collectorContinuum = "continuum"
 )
 
-// Forms of printed commands: what the server prints for Kubernetes, or a
-// collector as a plain process on any machine.
+// Forms of printed commands: a collector as a plain process on any machine, or what
+// the server prints for Kubernetes.
 const (
-	installShell   = "shell"
 	installProcess = "process"
+	installShell   = "shell"
 )
 
 // addInstallFlags adds the flags of the commands that print how a sender's
 // collector enrols.
 func addInstallFlags(cmd *cobra.Command) {
-	addChoice(cmd, "format", "form of the printed commands", installShell)
+	addChoice(cmd, "format", "form of the printed commands, for a shell on any machine", installShell)
 	addChoice(cmd, "collector", "what the sender runs", collectorStock, collectorContinuum)
 	addOutDirFlag(cmd)
 }
@@ -41,7 +40,8 @@ func addInstallFlags(cmd *cobra.Command) {
 // addOperatorInstallFlags adds the flags of the commands that print how an
 // operator's collector is installed.
 func addOperatorInstallFlags(cmd *cobra.Command) {
-	addChoice(cmd, "format", "form of the printed commands, for Kubernetes or for any machine", installShell, installProcess)
+	addChoice(cmd, "format", "form of the printed commands, a collector as a plain process on any machine (process) or "+
+		"kubectl and helm with a chart that comes in a later release (shell)", installProcess, installShell)
 	addOutDirFlag(cmd)
 }
 
@@ -59,7 +59,7 @@ func showConnection(cmd *cobra.Command, client *apiclient.Client, s *operators.S
 	if text(cmd, "output") != formatTable {
 		return show(cmd, s, nil)
 	}
-	to, err := senderLink(cmd.Context(), client, s)
+	to, err := senderLink(cmd, client, s)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func showSenderToken(cmd *cobra.Command, client *apiclient.Client, holderID stri
 	if err != nil {
 		return err
 	}
-	to, err := senderLink(cmd.Context(), client, &sender.Sender)
+	to, err := senderLink(cmd, client, &sender.Sender)
 	if err != nil {
 		return err
 	}
@@ -101,15 +101,31 @@ func senderBlocks(cmd *cobra.Command, client *apiclient.Client, to link, token s
 }
 
 // senderLink is where a sender dials: its own address or else its operator's.
-func senderLink(ctx context.Context, client *apiclient.Client, s *operators.Sender) (link, error) {
+func senderLink(cmd *cobra.Command, client *apiclient.Client, s *operators.Sender) (link, error) {
 	if s.Address != "" {
-		return link{s.OperatorID, s.Address}, nil
+		return link{s.HolderID, s.OperatorID, s.Address}, nil
 	}
-	o, err := client.Operator(ctx, s.OperatorID)
+	o, err := client.Operator(cmd.Context(), s.OperatorID)
 	if err != nil {
 		return link{}, err
 	}
-	return link{o.ID, operatorAddress(o)}, nil
+	return operatorLink(cmd, s.HolderID, o), nil
+}
+
+// operatorLink is the way of holderID to the operator's own address. While none is
+// recorded (AD-19), or can be because it is one of loopback (AD-15), it says what
+// to do.
+func operatorLink(cmd *cobra.Command, holderID string, o *operators.Operator) link {
+	to := link{holderID, o.ID, operatorAddress(o)}
+	if o.Address == "" {
+		advice := "record one"
+		if cmd.Flag("address") != nil {
+			advice = "give --address or record one"
+		}
+		warn(cmd, "%s has no address, so it is only reachable inside its own cluster as %s; %s: ikhnos operator address %s HOST:PORT; "+
+			"on one machine, edit the endpoint to 127.0.0.1:PORT", o.ID, to.address, advice, o.ID)
+	}
+	return to
 }
 
 // showInstall mints what an operator's collector needs and prints how it is
@@ -153,7 +169,7 @@ func showProcess(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 	secrets := operatorSecrets{receiver: receiver.Token}
 	var destination *link
 	if o.Destination != nil && o.Destination.Kind == operators.DestinationOperator {
-		if destination, secrets.export, err = connectDestination(ctx, client, o); err != nil {
+		if destination, secrets.export, err = connectDestination(cmd, client, o); err != nil {
 			return err
 		}
 	}
@@ -170,16 +186,17 @@ func showProcess(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 
 // connectDestination returns the way to an operator's central operator and a
 // token for its certificate there.
-func connectDestination(ctx context.Context, client *apiclient.Client, o *operators.Operator) (*link, string, error) {
-	central, err := client.Operator(ctx, o.Destination.OperatorID)
+func connectDestination(cmd *cobra.Command, client *apiclient.Client, o *operators.Operator) (*link, string, error) {
+	central, err := client.Operator(cmd.Context(), o.Destination.OperatorID)
 	if err != nil {
 		return nil, "", err
 	}
-	token, err := client.CreateToken(ctx, central.ID, controlapi.RoleSender, o.ID, 0)
+	token, err := client.CreateToken(cmd.Context(), central.ID, controlapi.RoleSender, o.ID, 0)
 	if err != nil {
 		return nil, "", err
 	}
-	return &link{central.ID, operatorAddress(central)}, token.Token, nil
+	to := operatorLink(cmd, o.ID, central)
+	return &to, token.Token, nil
 }
 
 // showBlocks prints what was done and the blocks, or writes them to --out-dir.

@@ -59,8 +59,9 @@ func TestPrintedCommands(t *testing.T) {
 		"sender-connect-continuum": {"sender", "connect", "c9", "--operator", "op-eu", "--collector", "continuum"},
 		"sender-restore":           {"sender", "restore", "c9", "--operator", "op-eu"},
 		"sender-rekey":             {"sender", "rekey", "c9", "--operator", "op-eu", "--overlap", "2h"},
-		"operator-create":          {"operator", "create", "EU $West's", "--destination", "op-central", "--label", "region=eu-west", "--heartbeat", "on", "--format", "process"},
-		"operator-install":         {"operator", "install", "op-eu"},
+		"operator-create":          {"operator", "create", "EU $West's", "--destination", "op-central", "--label", "region=eu-west", "--heartbeat", "on"},
+		"operator-install-central": {"operator", "install", "op-central"},
+		"operator-install":         {"operator", "install", "op-eu", "--format", "shell"},
 	}
 	for name, args := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestExporterYAML(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(exporterYAML(link{"op-eu", "[2001:db8::1]:4317"})), &config))
+	require.NoError(t, yaml.Unmarshal([]byte(exporterYAML(link{"c9", "op-eu", "[2001:db8::1]:4317"})), &config))
 	assert.Equal(t, "[2001:db8::1]:4317", config.Exporters["otlp_grpc/op-eu"].Endpoint)
 	assert.Equal(t, "op-eu.continuum-system.svc", config.Exporters["otlp_grpc/op-eu"].TLS.ServerName)
 }

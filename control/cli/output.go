@@ -45,12 +45,14 @@ func show(cmd *cobra.Command, doc any, table func(w io.Writer)) error {
 	}
 }
 
-// showList prints items as a table with one row each, or empty when there are
-// none.
+// showList prints items as a table with one row each, or, when there are none, the
+// sentence empty where it is not taken for a row.
 func showList[T any](cmd *cobra.Command, items []T, empty string, header []string, row func(T) []string) error {
 	return show(cmd, document[T]{items}, func(w io.Writer) {
 		if len(items) == 0 {
-			progress(cmd, "%s", empty)
+			if text(cmd, "quiet") != "true" {
+				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), empty)
+			}
 			return
 		}
 		rows := make([][]string, 0, len(items)+1)

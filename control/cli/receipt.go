@@ -29,7 +29,7 @@ func waitOf(cmd *cobra.Command) time.Duration {
 }
 
 func newReceiptCommand() *cobra.Command {
-	return group("receipt", "Past revocations and who has confirmed them", &cobra.Command{
+	cmd := group("receipt", "Who has confirmed a revocation", &cobra.Command{
 		Use:   "get ID",
 		Short: "What the operators have confirmed of a revocation by now",
 		Args:  exactArgs("the receipt's id"),
@@ -41,6 +41,9 @@ func newReceiptCommand() *cobra.Command {
 			return showReceipt(cmd, receipt, "revocation")
 		}),
 	})
+	cmd.Long = "Who has confirmed a revocation. Each one prints the id of its receipt; ikhnos sender get shows\n" +
+		"a sender's last one, and ikhnos status those that are not confirmed."
+	return cmd
 }
 
 // showReceipt prints a receipt; the exit code says whether all have confirmed.

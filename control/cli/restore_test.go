@@ -191,7 +191,7 @@ func states(p *controlapi.Policy) map[string]controlapi.SenderState {
 func newFleet(t *testing.T, dir string) (s *site, receiver leafHolder, senders map[string]leafHolder) {
 	t.Helper()
 	s = newSite(t, dir)
-	printed := s.exec(exitDone, "operator", "create", "EU", "--id", "op-eu", "--role", "central", "--format", "process").stdout
+	printed := s.exec(exitDone, "operator", "create", "EU", "--id", "op-eu", "--role", "central").stdout
 	receiver, err := s.enroll(enrollmentToken.FindString(printed))
 	require.NoError(t, err)
 	senders = map[string]leafHolder{}

@@ -60,8 +60,13 @@ func New() *cobra.Command {
 }
 
 // checkUsage makes whatever is wrong with a command line, before the command
-// begins, an error of usage.
+// begins, an error of usage, and lets the help say which flags cannot be left out.
 func checkUsage(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil {
+			f.Usage += " (required)"
+		}
+	})
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		var err error

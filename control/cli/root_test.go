@@ -142,7 +142,7 @@ func TestGroupsShowTheirHelp(t *testing.T) {
 	m := newMachine(t, nil)
 	assert.Contains(t, m.ok(), "Available Commands:")
 	assert.Contains(t, m.ok("sender"), "ikhnos sender [command]")
-	assert.Contains(t, m.ok("sender", "revoke", "--help"), "--operator")
+	assert.Regexp(t, `--operator string .*\(required\)\n`, m.ok("sender", "revoke", "--help"))
 	assert.Contains(t, m.ok("completion", "bash"), "bash completion")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/operators"
+	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/identity"
 )
 
@@ -34,7 +35,11 @@ func newSenderConnectCommand() *cobra.Command {
 		Short: "Let a cluster or an operator send to an operator, and print how it enrols",
 		Args:  exactArgs(theSender),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
-			sender, err := client.ConnectSender(cmd.Context(), text(cmd, "operator"), args[0], text(cmd, "address"))
+			address, err := senderAddress(cmd, client, args[0])
+			if err != nil {
+				return err
+			}
+			sender, err := client.ConnectSender(cmd.Context(), text(cmd, "operator"), args[0], address)
 			if err != nil {
 				return err
 			}
@@ -45,10 +50,26 @@ func newSenderConnectCommand() *cobra.Command {
 		}),
 	}
 	addOperatorFlag(cmd)
-	cmd.Flags().String("address", "", "HOST[:PORT] that it dials, when not the operator's own")
+	cmd.Flags().String("address", "", "HOST[:PORT] that it dials, when not the operator's own; kept when left out, forgotten when empty")
 	addTTLFlag(cmd)
 	addInstallFlags(cmd)
 	return cmd
+}
+
+// senderAddress is --address or, without it, what the sender dials already: the
+// server takes an address that is left out for none.
+func senderAddress(cmd *cobra.Command, client *apiclient.Client, holderID string) (string, error) {
+	if isSet(cmd, "address") {
+		return text(cmd, "address"), nil
+	}
+	sender, err := client.Sender(cmd.Context(), text(cmd, "operator"), holderID)
+	switch {
+	case isReason(err, controlapi.ReasonNotFound):
+		return "", nil // it is new
+	case err != nil:
+		return "", err
+	}
+	return sender.Address, nil
 }
 
 func newSenderRevokeCommand() *cobra.Command {

@@ -26,6 +26,7 @@ func newSenderWaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until data of a sender was accepted",
+		Long:  "Wait until data of a sender was accepted. Operators report that about every 30 s.",
 		Args:  exactArgs(theSender),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			patience, _ := cmd.Flags().GetDuration("timeout")

@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -42,7 +43,7 @@ type call struct {
 func startGroupWriter(s *Store, conn *sql.Conn) *groupWriter {
 	w := &groupWriter{
 		store:   s,
-		conn:    &cachedConn{Conn: conn, stmts: map[string]*sql.Stmt{}},
+		conn:    newCachedConn(conn),
 		calls:   make(chan *call),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -129,14 +130,19 @@ func (w *groupWriter) finish(ctx context.Context, calls []*call, err error) {
 	}
 }
 
-// waiting takes a call that waits right now, or nil.
+// waiting takes a call that waits right now, or nil. Before it gives up it lets
+// those run that are ready to: they may be about to call, and each that comes
+// along saves a commit.
 func (w *groupWriter) waiting() *call {
-	select {
-	case c := <-w.calls:
-		return c
-	default:
-		return nil
+	for range 2 {
+		select {
+		case c := <-w.calls:
+			return c
+		default:
+			runtime.Gosched()
+		}
 	}
+	return nil
 }
 
 // one runs a call inside a savepoint. The call keeps its own error; what one
@@ -180,10 +186,14 @@ func (w *groupWriter) truncateLog(ctx context.Context) {
 	}
 }
 
-// cachedConn keeps statements prepared. Its owner is one goroutine.
+// cachedConn keeps statements prepared. One goroutine at a time owns it.
 type cachedConn struct {
 	*sql.Conn
 	stmts map[string]*sql.Stmt
+}
+
+func newCachedConn(conn *sql.Conn) *cachedConn {
+	return &cachedConn{Conn: conn, stmts: map[string]*sql.Stmt{}}
 }
 
 // maxStatements bounds the cache; the queries of the program are fewer.

@@ -129,7 +129,12 @@ func (b *postgresBackend) enter(ctx context.Context, alone bool) (*pgx.Conn, err
 func (b *postgresBackend) dialect() *dialect { return &postgresDialect }
 
 func (b *postgresBackend) view(ctx context.Context, fn func(querier) error) error {
-	return viewTx(ctx, b.db, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}, fn)
+	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		return fmt.Errorf("beginning to read: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	return fn(tx)
 }
 
 func (b *postgresBackend) update(ctx context.Context, side bool, fn func(*Tx) error) error {

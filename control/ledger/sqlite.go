@@ -39,6 +39,7 @@ var sqliteDialect = dialect{
 type sqliteBackend struct {
 	lock    *os.File
 	readers *sql.DB
+	idle    chan *cachedConn // of readers, nil for one that is not open yet; a view holds one
 	writers *sql.DB
 	writer  *groupWriter
 	once    sync.Once
@@ -97,8 +98,10 @@ func (b *sqliteBackend) connect(ctx context.Context, s *Store, file string) (err
 	if b.readers, err = sql.Open("sqlite", sourceName(file)+"&_pragma=query_only(1)"); err != nil {
 		return fmt.Errorf("opening the database: %w", err)
 	}
-	b.readers.SetMaxOpenConns(readConnections)
-	b.readers.SetMaxIdleConns(readConnections)
+	b.idle = make(chan *cachedConn, readConnections)
+	for range readConnections {
+		b.idle <- nil
+	}
 	conn, err := b.writers.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("opening the database: %w", err)
@@ -109,8 +112,37 @@ func (b *sqliteBackend) connect(ctx context.Context, s *Store, file string) (err
 
 func (b *sqliteBackend) dialect() *dialect { return &sqliteDialect }
 
+// view runs fn on one state of the file, which a transaction holds. Its
+// statements stay prepared for the next view.
 func (b *sqliteBackend) view(ctx context.Context, fn func(querier) error) error {
-	return viewTx(ctx, b.readers, &sql.TxOptions{ReadOnly: true}, fn)
+	var c *cachedConn
+	var open bool
+	select {
+	case c, open = <-b.idle:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !open {
+		return ErrClosed
+	}
+	defer func() { b.idle <- c }()
+	if c == nil {
+		conn, err := b.readers.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("beginning to read: %w", err)
+		}
+		c = newCachedConn(conn)
+	}
+	defer func() {
+		if c.run(context.WithoutCancel(ctx), "ROLLBACK") != nil { // also when it never began
+			_ = c.close()
+			c = nil
+		}
+	}()
+	if err := c.run(ctx, "BEGIN"); err != nil {
+		return fmt.Errorf("beginning to read: %w", err)
+	}
+	return fn(c)
 }
 
 func (b *sqliteBackend) update(ctx context.Context, _ bool, fn func(*Tx) error) error {
@@ -123,6 +155,14 @@ func (b *sqliteBackend) close() error {
 		if b.writer != nil {
 			errs = append(errs, b.writer.close())
 		}
+		if b.idle != nil {
+			for range readConnections { // waits for the views that have begun
+				if c := <-b.idle; c != nil {
+					errs = append(errs, c.close())
+				}
+			}
+			close(b.idle)
+		}
 		for _, db := range []*sql.DB{b.readers, b.writers} {
 			if db != nil {
 				errs = append(errs, db.Close())
@@ -134,14 +174,4 @@ func (b *sqliteBackend) close() error {
 		b.err = errors.Join(errs...)
 	})
 	return b.err
-}
-
-// viewTx runs fn in a transaction that is always rolled back.
-func viewTx(ctx context.Context, db *sql.DB, o *sql.TxOptions, fn func(querier) error) error {
-	tx, err := db.BeginTx(ctx, o)
-	if err != nil {
-		return fmt.Errorf("beginning to read: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
-	return fn(tx)
 }

@@ -38,21 +38,25 @@ func ParseCSR(text string) (*ecdsa.PublicKey, error) {
 	if block == nil || len(block.Headers) != 0 || len(rest) != 0 {
 		return nil, csrInvalid("The certificate request is not exactly one PEM block without headers.")
 	}
-	if !maybeP256(block.Bytes) {
-		return nil, controlapi.NewProblem(controlapi.ReasonKeyUnsupported, "The key of the certificate request is not ECDSA P-256.")
-	}
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
+		if !maybeP256(block.Bytes) {
+			return nil, errKeyUnsupported()
+		}
 		return nil, csrInvalid("The certificate request is not valid PKCS #10.")
+	}
+	pub, ok := csr.PublicKey.(*ecdsa.PublicKey)
+	if !ok || pub.Curve != elliptic.P256() {
+		return nil, errKeyUnsupported()
 	}
 	if err := csr.CheckSignature(); err != nil {
 		return nil, csrInvalid("The signature of the certificate request is not by its key.")
 	}
-	pub, ok := csr.PublicKey.(*ecdsa.PublicKey)
-	if !ok || pub.Curve != elliptic.P256() {
-		return nil, controlapi.NewProblem(controlapi.ReasonKeyUnsupported, "")
-	}
 	return pub, nil
+}
+
+func errKeyUnsupported() error {
+	return controlapi.NewProblem(controlapi.ReasonKeyUnsupported, "The key of the certificate request is not ECDSA P-256.")
 }
 
 func csrInvalid(detail string) error {
