@@ -62,7 +62,7 @@ func enroll(cmd *cobra.Command) error {
 	case h.Usable() && isSet(cmd, "force") && h.TokenIsNew():
 		attempt = h.Reenroll
 	case h.Usable():
-		progress(cmd, "there is a good certificate in %s; nothing was done", text(cmd, "dir"))
+		warn(cmd, "there is a good certificate in %s, so nothing was done; --force replaces it by a new token", text(cmd, "dir"))
 		return nil
 	case h.Status().Present:
 		progress(cmd, "the certificate in %s has ended", text(cmd, "dir"))
