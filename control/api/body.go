@@ -8,15 +8,12 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
-// bodyTimeout is how long a client may take to send its body.
-const bodyTimeout = 10 * time.Second
-
-// readBody reads a body of at most limit bytes. It refuses a Content-Encoding
+// readBody reads a body of at most limit bytes; how long that may take is the
+// listener's to say, which also bounds bodies that nobody reads. It refuses a Content-Encoding
 // and, unless any is true, a media type other than JSON. A body that is not
 // there is an empty one.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, any bool) ([]byte, error) {
@@ -25,8 +22,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, any bool) ([]
 			return nil, err
 		}
 	}
-	stop := limitReading(w)
-	defer stop()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -51,17 +46,4 @@ func checkMedia(r *http.Request) error {
 		}
 	}
 	return nil
-}
-
-// limitReading ends the reading of a body after bodyTimeout. stop lifts the
-// limit, so that a long poll may stay.
-func limitReading(w http.ResponseWriter) (stop func()) {
-	control := http.NewResponseController(w)
-	timer := time.AfterFunc(bodyTimeout, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
-	return func() {
-		if timer.Stop() {
-			return
-		}
-		_ = control.SetReadDeadline(time.Time{})
-	}
 }

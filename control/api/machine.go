@@ -4,9 +4,11 @@
 package api
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -101,13 +103,29 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	}
 	var in controlapi.RenewRequest
 	if err := decodeStrict(body, &in); err != nil {
-		return malformed(sentence(err))
+		return s.afterProof(r, v, malformed(sentence(err)))
 	}
 	c := callOf(r.Context())
 	cert, err := s.cfg.Issuer.Issue(r.Context(), pki.Request{
 		CSR: in.CSR, Proof: (*pki.Proof)(&v.Proof), RequestID: c.requestID, Address: c.address.String(),
 	})
+	if p := (*controlapi.Problem)(nil); errors.As(err, &p) && (p.Reason == controlapi.ReasonCSRInvalid || p.Reason == controlapi.ReasonKeyUnsupported) {
+		err = s.afterProof(r, v, p)
+	}
 	return s.issued(w, r, "renew", cert, s.keepLeaf(r, v, err))
+}
+
+// afterProof is what to say of a body that cannot be used: what the ledger has
+// against the proof comes first, and the proof is spent.
+func (s *Server) afterProof(r *http.Request, v *verified, body error) error {
+	err := s.cfg.Store.Update(r.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.CheckProof(v.Proof, "", false)
+		return err
+	})
+	if err != nil {
+		return refusal(err)
+	}
+	return body
 }
 
 // issued counts an issue and answers it. A request that never came to an issue,
@@ -171,19 +189,15 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var in controlapi.Report
-	if err := decodeStrict(body, &in); err != nil {
-		return malformed(sentence(err))
-	}
-	if err := policy.CheckReport(&in); err != nil {
-		return err
-	}
+	in, unusable := readReport(body)
 	var done policy.Recorded
 	entry, err := s.checkProof(r, v, func(tx *ledger.Tx, entry ledger.Entry) (err error) {
-		done, err = s.cfg.Policy.Record(tx, entry.OperatorID, &in)
+		if unusable == nil { // otherwise the proof is spent and nothing else
+			done, err = s.cfg.Policy.Record(tx, entry.OperatorID, in)
+		}
 		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, unusable); err != nil {
 		return err
 	}
 	s.cfg.Policy.Reported()
@@ -197,6 +211,14 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+func readReport(body []byte) (*controlapi.Report, error) {
+	var in controlapi.Report
+	if err := decodeStrict(body, &in); err != nil {
+		return nil, malformed(sentence(err))
+	}
+	return &in, policy.CheckReport(&in)
 }
 
 // checkProof does the ledger's part of a receiver's proof and then, in the same

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
@@ -56,6 +57,9 @@ func (s *Server) problemOf(ctx context.Context, err error) *controlapi.Problem {
 	}
 	s.log.ErrorContext(ctx, "request failed",
 		slog.String("request_id", callOf(ctx).requestID), slog.Any("error", err))
+	if ledger.Unavailable(err) { // a full disk, a database that is away
+		return controlapi.NewProblem(controlapi.ReasonUnavailable, "")
+	}
 	return controlapi.NewProblem(controlapi.ReasonInternal, "")
 }
 

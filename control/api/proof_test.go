@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ikhnos/continuum/control/ledger"
+	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/holderproof"
 	"github.com/ikhnos/continuum/internal/testpki"
@@ -214,4 +216,36 @@ func TestClockSkewIsCorrected(t *testing.T) {
 	require.NotNil(t, p.ServerTime)
 	sign(*p.ServerTime)
 	assert.Equal(t, http.StatusOK, h.send(req).StatusCode)
+}
+
+// TestProofBeforeBody: contract, section 4, "Checked in this order": what the
+// ledger has against a proof comes before what is wrong with the body, and the
+// proof is spent either way.
+func TestProofBeforeBody(t *testing.T) {
+	h := newHarness(t)
+	h.operator("op-eu", "c1", "c2")
+	sender, revoked := h.holder("op-eu", "c1"), h.holder("op-eu", "c2")
+	receiver := h.holder("op-eu", "")
+	admin1[controlapi.Receipt](h, http.MethodPost, "/operators/op-eu/senders/c2/revoke", operators.RevokeRequest{Reason: operators.RevokeCompromised})
+	for name, tc := range map[string]struct {
+		held        *holder
+		route, body string
+		first, then controlapi.Reason
+	}{
+		"renewal, revoked, unknown field": {revoked, controlapi.RouteRenew, `{"x":1}`, controlapi.ReasonLeafRevoked, controlapi.ReasonLeafRevoked},
+		"renewal, revoked, no CSR":        {revoked, controlapi.RouteRenew, `{"csr":"x"}`, controlapi.ReasonLeafRevoked, controlapi.ReasonLeafRevoked},
+		"report, revoked":                 {revoked, controlapi.RoutePolicyReport, `{}`, controlapi.ReasonLeafRevoked, controlapi.ReasonLeafRevoked},
+		"report, wrong role":              {sender, controlapi.RoutePolicyReport, `{}`, controlapi.ReasonRoleWrong, controlapi.ReasonRoleWrong},
+		"renewal, good leaf":              {sender, controlapi.RouteRenew, `{"csr":"x"}`, controlapi.ReasonCSRInvalid, controlapi.ReasonProofReplayed},
+		"renewal, good leaf, not JSON":    {sender, controlapi.RouteRenew, `{`, controlapi.ReasonRequestMalformed, controlapi.ReasonProofReplayed},
+		"report, good leaf":               {receiver, controlapi.RoutePolicyReport, `{}`, controlapi.ReasonValidationFailed, controlapi.ReasonProofReplayed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := h.proven(tc.held, http.MethodPost, tc.route, "", []byte(tc.body))
+			again := req.Clone(t.Context())
+			again.Body = io.NopCloser(strings.NewReader(tc.body))
+			refused(t, h.send(req), tc.first)
+			refused(t, h.send(again), tc.then)
+		})
+	}
 }

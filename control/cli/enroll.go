@@ -161,12 +161,22 @@ func fromHolder(err error) error {
 	case failure.Outcome == holder.OutcomeInvalid:
 		return &explained{
 			what: "the answer was not used, the certificate is unchanged",
-			why:  fmt.Sprintf("%s (%s)", failure.Error(), failure.Reason),
+			why:  reasoned(failure),
 			do:   "see whether the operator was created anew; then enrol again in an empty folder",
 			err:  failure,
 		}
 	}
 	return err
+}
+
+// reasoned is the cause of a failure and, once, its reason: the text of a refusal
+// by the server has it already.
+func reasoned(failure *holder.Failure) string {
+	cause := failure.Error()
+	if strings.Contains(cause, failure.Reason) {
+		return cause
+	}
+	return fmt.Sprintf("%s (reason: %s)", cause, failure.Reason)
 }
 
 // held is what enroll and renew print.

@@ -115,6 +115,7 @@ func TestHolderCommandErrors(t *testing.T) {
 	ca.Sender(t, controlapi.KindCluster, "c1").WriteDir(t, broken, ca)
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "tls.crt"), []byte("-----BEGIN CERT"), 0o600))
 	token := controlapi.NewSecret(controlapi.SecretEnrollment, ca.SPKIHash())
+	foreign := controlapi.NewSecret(controlapi.SecretEnrollment, testpki.NewCA(t, "op-abc").SPKIHash())
 	for name, tc := range map[string]struct {
 		args   []string
 		stdin  string
@@ -132,6 +133,7 @@ func TestHolderCommandErrors(t *testing.T) {
 		"damaged PEM":              {args: []string{"renew", "--dir", broken}, code: exitFound, says: "cannot be used"},
 		"server away, renew":       {args: []string{"renew", "--dir", good, "--force"}, code: exitUnreachable, says: "did not answer"},
 		"server away, enroll":      {args: []string{"enroll", "--dir", t.TempDir(), "--enrollment-token-file", "-"}, stdin: token, code: exitUnreachable, says: "did not answer"},
+		"token of another CA":      {args: []string{"enroll", "--dir", good, "--enrollment-token-file", "-", "--force"}, stdin: foreign, code: exitFailed, says: "token names (reason: ca_changed)"},
 		"token mistyped":           {args: []string{"enroll", "--dir", t.TempDir(), "--enrollment-token-file", "-"}, stdin: token[1:], code: exitFailed, says: "mistyped"},
 		"token file is not there":  {args: []string{"enroll", "--dir", good, "--enrollment-token-file", "/nowhere"}, code: exitFailed, says: "/nowhere"},
 		"Secret without namespace": {args: []string{"renew", "--dir", good, "--kubernetes-secret", "x"}, code: exitUsage, says: "NAMESPACE/NAME"},
@@ -151,6 +153,7 @@ func TestHolderCommandErrors(t *testing.T) {
 			got := m.run(tc.args...)
 			require.Equal(t, tc.code, got.code, got.stderr)
 			require.Contains(t, got.stderr, tc.says)
+			require.LessOrEqual(t, strings.Count(got.stderr, "ca_changed"), 1, "the reason is said once")
 			require.NotContains(t, got.stderr, token[8:])
 		})
 	}

@@ -82,7 +82,7 @@ func watchRenewals(cmd *cobra.Command, h *holder.Holder) error {
 		if errors.As(l.Err, &failure) {
 			reason = failure.Reason
 			if reason != said {
-				warn(cmd, "renewal: %s (%s); trying again", failure.Error(), reason)
+				warn(cmd, "renewal: %s; trying again", reasoned(failure))
 			}
 		}
 		if l.Attempted {

@@ -32,8 +32,11 @@ import (
 )
 
 const (
-	// headerTimeout is how long a client may take to send its headers.
-	headerTimeout = 10 * time.Second
+	// headerTimeout is how long a client may take to send its headers, and
+	// requestTimeout its whole request (contract, section 4). A long poll is
+	// read at once and may then wait.
+	headerTimeout  = 10 * time.Second
+	requestTimeout = 10 * time.Second
 	// idleTimeout ends a kept connection that nobody uses.
 	idleTimeout = 2 * time.Minute
 	// stopTimeout is how long open requests may take when the server stops.
@@ -227,6 +230,7 @@ func (s *runningServer) httpServer(handler http.Handler) *http.Server {
 		Handler:           limitHeaders(handler),
 		TLSConfig:         s.tls.config(),
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    controlapi.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

@@ -80,6 +80,9 @@ func (tx *Tx) renew(r IssueRequest) (Issuance, error) {
 	if again, ok, err := tx.repeat(c); ok || err != nil {
 		return again, err
 	}
+	if err := tx.mayRenew(c); err != nil {
+		return Issuance{}, err
+	}
 	living, err := tx.living(c)
 	if err != nil {
 		return Issuance{}, err
@@ -87,7 +90,11 @@ func (tx *Tx) renew(r IssueRequest) (Issuance, error) {
 	if living >= maxLiving {
 		return Issuance{}, &Refusal{Reason: ReasonTooManyCertificates}
 	}
-	return tx.issue(c, audit.OperatorCertificateRenewed)
+	out, err := tx.issue(c, audit.OperatorCertificateRenewed)
+	if err != nil {
+		return Issuance{}, err
+	}
+	return out, tx.replaceChild(c, out.Entry.Serial)
 }
 
 // living counts the holder's leaves that are neither revoked nor ended.

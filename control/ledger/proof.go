@@ -69,7 +69,7 @@ func (tx *Tx) checkProof(p Proof, role string, afterRevocation bool) (Entry, *st
 		if err := st.operatorOK(); err != nil {
 			return Entry{}, nil, err
 		}
-		if err := leafOK(entry); err != nil {
+		if err := st.leafOK(entry, tx.now.Unix()); err != nil {
 			return Entry{}, nil, err
 		}
 	}

@@ -29,7 +29,7 @@ func (tx *Tx) repeat(c *candidate) (Issuance, bool, error) {
 	if known.OperatorID != c.operatorID || known.HolderID != c.holderID || known.Role != c.role {
 		return Issuance{}, false, &Refusal{Reason: ReasonKeyInUse}
 	}
-	if err := leafOK(known); err != nil {
+	if err := c.leafOK(known, tx.now.Unix()); err != nil {
 		return Issuance{}, false, err
 	}
 	if err := c.holderOK(c.role); err != nil {

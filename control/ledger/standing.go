@@ -48,6 +48,7 @@ type standing struct {
 	senderState  sql.NullString
 	removedAt    sql.NullInt64
 	clusterState sql.NullString
+	replaced     replaced
 }
 
 // standing reads both; holderID is "" for a receiver.
@@ -59,14 +60,16 @@ func (tx *Tx) standing(operatorID, holderID string) (*standing, error) {
 	}
 	s := &standing{operatorID: operatorID}
 	err := tx.QueryRow(`SELECT o.org_id, o.state, o.created_at, o.revoked_at, o.client_ca_cert, o.client_ca_key,
-			o.recovered_epoch, n.epoch, s.name, s.kind, s.state, s.removed_at, c.state
+			o.recovered_epoch, n.epoch, s.name, s.kind, s.state, s.removed_at, c.state,
+			s.replaced_serials, s.replaced_until
 		FROM operators o
 		JOIN change_counter n ON n.id = 1
 		LEFT JOIN senders s ON s.operator_id = o.id AND s.holder_id = $2
 		LEFT JOIN clusters c ON s.kind = 'cluster' AND c.org_id = o.org_id AND c.id = s.holder_id
 		WHERE o.id = $1`, operatorID, holderID).
 		Scan(&s.orgID, &s.operatorState, &s.createdAt, &s.revokedAt, &s.caCert, &s.caKey,
-			&s.recoveredEpoch, &s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState)
+			&s.recoveredEpoch, &s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState,
+			&s.replaced.serials, &s.replaced.until)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}
@@ -99,12 +102,12 @@ func (s *standing) holderOK(role string) error {
 	return nil
 }
 
-// leafOK refuses a leaf that is revoked or has ended.
-func leafOK(e Entry) error {
-	switch e.State {
-	case StateRevoked:
+// leafOK refuses a leaf of the holder that is revoked, was replaced or has ended.
+func (s *standing) leafOK(e Entry, now int64) error {
+	switch {
+	case e.State == StateRevoked, s.replaced.over(e, now):
 		return &Refusal{Reason: ReasonLeafRevoked}
-	case StateEnded:
+	case e.State == StateEnded:
 		return &Refusal{Reason: ReasonLeafEnded}
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestPostgres(t *testing.T) {
 		"create operator": TestCreateOperator, "put operator": TestPutOperator, "list operators": TestListOperators,
 		"operator in use": TestRevokeOperatorInUse, "revoke operator": TestRevokeOperator, "delete operator": TestDeleteOperator,
 		"connect": TestConnectSender, "find senders": TestFindSenders, "revoke sender": TestRevokeSender, "hold": TestHold,
-		"revoke certificate": TestRevokeCertificate, "rekey": TestRekey, "rekey ends": TestRekeyEndsWithItsOverlap,
+		"revoke certificate": TestRevokeCertificate, "rekey": TestRekey, "rekey ends": TestRekeyEndsWithItsOverlap, "rekey again": TestRekeyAgain,
 		"vouches": TestVouchesDrain, "removed": TestSweepForgetsWhatWasRemoved, "policy": TestPolicyInput,
 		"tokens": TestListAndRevokeTokens, "heartbeat": TestHeartbeatSecrets, "isolation": TestOrganisationsAreIsolated,
 		"audit": TestEveryChangeIsAudited, "adopt": TestAdopt, "adopt isolated": TestAdoptIsolated,

@@ -40,6 +40,12 @@ func (s *Service) RekeySender(ctx context.Context, a Actor, operatorID, holderID
 		if err := c.mayEnrol(operatorID, holderID); err != nil {
 			return err
 		}
+		if sender.replacedUntil > 0 && sender.replacedUntil <= c.Now().Unix() {
+			// The last rekey is over: its leaves get no second overlap.
+			if err := (&change{Tx: c.Tx, actor: Actor{Name: audit.ActorServer}}).endRekey(sender); err != nil {
+				return err
+			}
+		}
 		serials, err := c.livingSerials(sender)
 		if err != nil {
 			return err

@@ -117,11 +117,14 @@ func (c *change) cutLeaves(sender Sender, reason RevokeReason) (counts, error) {
 	return counts{leaves: int64(len(serials)), tokens: tokens}, err
 }
 
-// setSenderState ends a rekey in progress with any change of state; an empty
-// receipt keeps the one of the last revocation.
+// setSenderState ends a rekey in progress with a revocation, which ends its old
+// leaves too; a hold leaves it as it is, or they would outlive their overlap. An
+// empty receipt keeps the one of the last revocation.
 func (c *change) setSenderState(s Sender, state controlapi.SenderState, since controlapi.Version, receiptID string) error {
 	_, err := c.Exec(`UPDATE senders SET state = $1, since_epoch = $2, since_number = $3, receipt_id = $4,
-		replaced_serials = '[]', replaced_until = NULL WHERE operator_id = $5 AND holder_id = $6`,
+		replaced_serials = CASE WHEN $1 = 'revoked' THEN '[]' ELSE replaced_serials END,
+		replaced_until = CASE WHEN $1 = 'revoked' THEN NULL ELSE replaced_until END
+		WHERE operator_id = $5 AND holder_id = $6`,
 		string(state), since.Epoch, since.Number, orDefault(receiptID, s.ReceiptID), s.OperatorID, s.HolderID)
 	if err != nil {
 		return fmt.Errorf("writing a sender's state: %w", err)

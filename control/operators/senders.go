@@ -167,7 +167,7 @@ func (s *Service) findSenders(ctx context.Context, a Actor, f SenderFilter, p Pa
 }
 
 const selectSender = `SELECT s.name, s.holder_id, s.kind, s.operator_id, s.org_id, s.state, s.address, s.receipt_id,
-	s.created_at, s.replaced_serials, o.destination_operator
+	s.created_at, s.replaced_serials, COALESCE(s.replaced_until, 0), o.destination_operator
 	FROM senders s JOIN operators o ON o.id = s.operator_id`
 
 func senderRow(tx *ledger.Tx, orgID, operatorID, holderID string) (Sender, error) {
@@ -180,7 +180,7 @@ func scanSender(r scanner) (s Sender, err error) {
 	var created int64
 	var replaced string
 	err = r.Scan(&s.Name, &s.HolderID, &s.Kind, &s.OperatorID, &s.OrgID, &s.State, &s.Address, &s.ReceiptID,
-		&created, &replaced, &s.upstream)
+		&created, &replaced, &s.replacedUntil, &s.upstream)
 	if err != nil {
 		return s, err
 	}

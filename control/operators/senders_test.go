@@ -303,6 +303,52 @@ func TestRekeyEndsWithItsOverlap(t *testing.T) {
 	assert.Equal(t, number, f.number("op-a"))
 }
 
+// A hold and its end change nothing about a rekey: the old leaves end when their
+// overlap does.
+func TestRekeyOverAHold(t *testing.T) {
+	f := connected(t)
+	old := f.leaf("op-a", "c1")
+	_, err := f.RekeySender(f.ctx, f.acme, "op-a", "c1", RekeyRequest{Overlap: "1h"})
+	require.NoError(t, err)
+	_, err = f.RevokeSender(f.ctx, f.acme, "op-a", "c1", RevokeRequest{Reason: RevokeHold})
+	require.NoError(t, err)
+	_, err = f.RestoreSender(f.ctx, f.acme, "op-a", "c1")
+	require.NoError(t, err)
+	replaced := f.policy("op-a").Senders[0].Replaced
+	require.NotNil(t, replaced)
+	assert.Equal(t, []string{old.Serial}, replaced.Serials)
+	f.clock.add(time.Hour)
+	require.NoError(t, f.Sweep(f.ctx))
+	assert.Equal(t, ledger.StateRevoked, f.state(old))
+}
+
+// Contract 4: "rekey: old leaves live until the first request with the new one, at
+// most `overlap`"; what an old leaf was renewed to is an old leaf, and another
+// rekey gives no second overlap.
+func TestRekeyAgain(t *testing.T) {
+	f := connected(t)
+	old := f.leaf("op-a", "c1")
+	_, err := f.RekeySender(f.ctx, f.acme, "op-a", "c1", RekeyRequest{Overlap: "1h"})
+	require.NoError(t, err)
+	before := f.number("op-a")
+	descendant, err := f.renew(old)
+	require.NoError(t, err)
+	assert.Greater(t, f.number("op-a"), before)
+	replaced := f.policy("op-a").Senders[0].Replaced
+	require.NotNil(t, replaced)
+	assert.Equal(t, []string{old.Serial, descendant.Entry.Serial}, replaced.Serials)
+
+	f.clock.add(time.Hour)
+	assert.Equal(t, replaced, f.policy("op-a").Senders[0].Replaced, "the policy refuses them until the sweep comes")
+	f.drain()
+	_, err = f.RekeySender(f.ctx, f.acme, "op-a", "c1", RekeyRequest{Overlap: "1h"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{audit.SenderRekeyCompleted, audit.SenderRekeyed, audit.EnrollmentTokenCreated}, f.events())
+	assert.Equal(t, ledger.StateRevoked, f.state(old))
+	assert.Equal(t, ledger.StateRevoked, f.state(descendant.Entry))
+	assert.Nil(t, f.policy("op-a").Senders[0].Replaced)
+}
+
 func TestRekeyWithoutLeaves(t *testing.T) {
 	f := connected(t)
 	answer, err := f.RekeySender(f.ctx, f.acme, "op-a", "c1", RekeyRequest{Overlap: "1s"})

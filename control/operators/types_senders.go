@@ -25,8 +25,9 @@ type Sender struct {
 	CreatedAt  time.Time              `json:"createdAt"`
 	Warnings   []string               `json:"warnings,omitempty"`
 
-	upstream string   // the operator that OperatorID itself sends to, "" for none
-	replaced []string // serials of a rekey in progress
+	upstream      string   // the operator that OperatorID itself sends to, "" for none
+	replaced      []string // serials of a rekey in progress
+	replacedUntil int64    // Unix seconds, 0 without one
 }
 
 // SenderRequest connects a sender. Address is host[:port] when it dials another

@@ -35,8 +35,23 @@ var links = []string{FileCertificate, FileKey, FileCA}
 // it. The error is fs.ErrNotExist when there is no generation at all, and
 // [ErrDamaged] when there are only damaged ones.
 func Load(dir string) (*Generation, error) {
-	g, _, err := load(dir)
-	return g, err
+	for {
+		before := target(dir)
+		g, _, err := load(dir)
+		if err == nil || target(dir) == before {
+			return g, err
+		}
+		// Others published meanwhile, and removed what we were reading.
+	}
+}
+
+// target is the folder in force, "" when there is none.
+func target(dir string) string {
+	target, err := os.Readlink(filepath.Join(dir, current))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(target)
 }
 
 // Swapped reports whether the directory is exchanged as one, by us or by a

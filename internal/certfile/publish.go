@@ -4,7 +4,6 @@
 package certfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,12 +24,23 @@ func Publish(dir string, g *Generation) error {
 // Recover makes a directory that a crash or a damaged disk left behind usable
 // again: leftovers are removed, and when the generation in force is damaged the
 // one before it is put in force. It then loads like [Load].
+//
+// Leftovers that cannot be removed, as on a read-only mount, stay: they are in
+// nobody's way. While another program publishes, nothing is known to be one.
 func Recover(dir string) (*Generation, error) {
-	g, folder, err := load(dir)
+	return writer{dir: dir, fs: disk{}}.recover()
+}
+
+func (w writer) recover() (*Generation, error) {
+	unlock, free := tryLock(w.dir)
+	defer unlock()
+	if !free {
+		return Load(w.dir)
+	}
+	g, folder, err := load(w.dir)
 	if err != nil {
 		return nil, err
 	}
-	w := writer{dir: dir, fs: disk{}}
 	if folder == "" || !strings.HasPrefix(folder, generationPrefix) {
 		return g, nil // plain files, or a mount that is not ours to change
 	}
@@ -42,7 +52,8 @@ func Recover(dir string) (*Generation, error) {
 	if err := w.link(); err != nil {
 		return nil, err
 	}
-	return g, w.clean(folder)
+	_ = w.clean(folder)
+	return g, nil
 }
 
 // writer publishes generations through a filesystem.
@@ -56,10 +67,11 @@ func (w writer) publish(g *Generation) error {
 	if err := g.Check(); err != nil {
 		return fmt.Errorf("publishing a certificate: %w", err)
 	}
-	// 1. The directory, and no leftovers in the way.
+	// 1. The directory, for us alone, and no leftovers in the way.
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return fmt.Errorf("making the certificate directory: %w", err)
 	}
+	defer lock(w.dir)()
 	if err := w.clean(w.target()); err != nil {
 		return err
 	}
@@ -84,14 +96,7 @@ func (w writer) publish(g *Generation) error {
 	return w.removeGenerations(folder, previous)
 }
 
-// target is the folder in force, "" when there is none.
-func (w writer) target() string {
-	target, err := os.Readlink(filepath.Join(w.dir, current))
-	if err != nil {
-		return ""
-	}
-	return filepath.Base(target)
-}
+func (w writer) target() string { return target(w.dir) }
 
 // convert makes plain files of a usable set the generation in force.
 func (w writer) convert() error {
@@ -142,8 +147,9 @@ func (w writer) writeGeneration(g *Generation) (string, error) {
 	return folder, w.fs.syncDir(w.dir)
 }
 
-// makeFolder makes the folder with the next number. Another program may write at
-// the same time, so a number that is taken is passed over.
+// makeFolder makes the folder with the next number. Where there are no locks
+// another program may write at the same time, so a number that is taken is passed
+// over.
 func (w writer) makeFolder() (string, error) {
 	names, err := generations(w.dir)
 	if err != nil {
@@ -191,7 +197,7 @@ func (w writer) link() error {
 
 func (w writer) replaceLink(target, name string) error {
 	path := filepath.Join(w.dir, name)
-	if err := w.fs.removeAll(path + temporarySuffix); err != nil {
+	if err := w.remove(path + temporarySuffix); err != nil {
 		return err
 	}
 	if err := w.fs.symlink(target, path+temporarySuffix); err != nil {
@@ -205,7 +211,7 @@ func (w writer) replaceLink(target, name string) error {
 // nothing is known to be a leftover.
 func (w writer) clean(inForce string) error {
 	for _, name := range append(slices.Clone(links), current, FilePending) {
-		if err := w.fs.removeAll(filepath.Join(w.dir, name+temporarySuffix)); err != nil {
+		if err := w.remove(filepath.Join(w.dir, name+temporarySuffix)); err != nil {
 			return fmt.Errorf("removing a leftover: %w", err)
 		}
 	}
@@ -222,6 +228,14 @@ func (w writer) clean(inForce string) error {
 	return w.removeGenerations(inForce, previous)
 }
 
+// remove removes what exists: a read-only mount refuses even to remove nothing.
+func (w writer) remove(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return w.fs.removeAll(path)
+}
+
 func (w writer) removeGenerations(keep ...string) error {
 	names, err := generations(w.dir)
 	if err != nil {
@@ -234,60 +248,6 @@ func (w writer) removeGenerations(keep ...string) error {
 		if err := w.fs.removeAll(filepath.Join(w.dir, name)); err != nil {
 			return fmt.Errorf("removing an old certificate: %w", err)
 		}
-	}
-	return nil
-}
-
-// Pending returns the key of a request that has no answer yet, nil when there is
-// none.
-func Pending(dir string) ([]byte, error) {
-	text, err := readFile(filepath.Join(dir, FilePending))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the pending key: %w", err)
-	}
-	return text, nil
-}
-
-// SavePending keeps the key of a request before it leaves. When it returns nil
-// the key is durable.
-func SavePending(dir string, keyPEM []byte) error {
-	if err := (writer{dir: dir, fs: disk{}}).savePending(keyPEM); err != nil {
-		return fmt.Errorf("keeping the pending key: %w", err)
-	}
-	return nil
-}
-
-func (w writer) savePending(keyPEM []byte) error {
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
-		return err
-	}
-	path := filepath.Join(w.dir, FilePending)
-	if err := w.fs.removeAll(path + temporarySuffix); err != nil {
-		return err
-	}
-	if err := w.fs.write(path+temporarySuffix, keyPEM, 0o600); err != nil {
-		return err
-	}
-	if err := w.fs.syncFile(path + temporarySuffix); err != nil {
-		return err
-	}
-	if err := w.fs.rename(path+temporarySuffix, path); err != nil {
-		return err
-	}
-	return w.fs.syncDir(w.dir)
-}
-
-// DropPending forgets the pending key if it still is keyPEM.
-func DropPending(dir string, keyPEM []byte) error {
-	text, err := Pending(dir)
-	if err != nil || text == nil || !bytes.Equal(text, keyPEM) {
-		return err
-	}
-	if err := os.Remove(filepath.Join(dir, FilePending)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the pending key: %w", err)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ import (
 const clockWait = 2 * time.Minute
 
 var (
-	errCAChanged = errors.New("the answer brings another CA than the one on disk (ca_changed)")
-	errTokenCA   = errors.New("the answer brings another CA than the one that the token names (ca_changed)")
+	errCAChanged = errors.New("the answer brings another CA than the one on disk")
+	errTokenCA   = errors.New("the answer brings another CA than the one that the token names")
 	errOtherKey  = errors.New("the certificate is for another key")
 	errUsage     = errors.New("the certificate is not for exactly one of server and client")
 	errRole      = errors.New("the certificate is for another role")

@@ -122,6 +122,8 @@ func TestNoPolicyYet(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.HasPrefix(r.host.status(), "StatusRecoverableError policy_not_loaded")
 	}, waitLong, tick)
+	assert.NotEmpty(t, r.logs.FilterMessage("Sender policy cannot be fetched, and there is none yet: every request is refused, retryably").All())
+	assert.Empty(t, r.logs.FilterMessage("Sender policy cannot be fetched, the last one stays in force").All())
 	s.publish(signPolicy(t, ca, policyOf(1, 1, "c1")))
 	require.NoError(t, os.Rename(held, proof.CertFile))
 	r.inForce(1, 1)

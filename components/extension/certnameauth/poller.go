@@ -220,11 +220,14 @@ func (p *poller) note(err error) {
 	if !p.health.fetched(err) {
 		return
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		p.logger.Info("Sender policy is fetched again")
+	case p.keeper.snapshot().state == nil:
+		p.logger.Warn("Sender policy cannot be fetched, and there is none yet: every request is refused, retryably", zap.Error(err))
+	default:
 		p.logger.Warn("Sender policy cannot be fetched, the last one stays in force", zap.Error(err))
-		return
 	}
-	p.logger.Info("Sender policy is fetched again")
 }
 
 // statusWord is the word of a component status for an answer that must not be

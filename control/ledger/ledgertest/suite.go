@@ -40,6 +40,8 @@ func Run(t *testing.T, open Opener) {
 		{"renew", testRenew},
 		{"renew refusals", testRenewRefusals},
 		{"renew repeated", testRenewRepeated},
+		{"renew while a rekey is in progress", testRenewReplaced},
+		{"renew a replaced leaf after its overlap", testReplacedOver},
 		{"keys in use", testKeyInUse},
 		{"twenty living leaves", testTwenty},
 		{"end of the CA", testCAEnd},
