@@ -103,7 +103,8 @@ func (f *fleet) prepare(ctx context.Context) error {
 		f.polls[i] = &poll{changed: make(chan struct{})}
 		f.running.Go(func() {
 			defer closeIdle()
-			if err := f.operate(ctx, f.polls[i], client, holder); err != nil && ctx.Err() == nil {
+			err := f.operate(ctx, f.polls[i], client, holder) // until something fails
+			if ctx.Err() == nil {
 				f.fail(fmt.Errorf("polling for %s: %w", operatorName(i), err))
 			}
 		})

@@ -72,7 +72,7 @@ func TestParallelStopsAtTheFirstError(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, broken)
-	assert.Equal(t, 3, len(slices.DeleteFunc(done, func(ok bool) bool { return !ok })))
+	assert.Len(t, slices.DeleteFunc(done, func(ok bool) bool { return !ok }), 3)
 }
 
 func TestVersionOf(t *testing.T) {
