@@ -36,22 +36,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is the real time, moved by a test.
+// clock is the time of the start, moved by a test alone: how long a machine takes
+// changes nothing.
 type clock struct {
-	mu     sync.Mutex
-	offset time.Duration
+	mu sync.Mutex
+	t  time.Time
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.offset)
+	return c.t
 }
 
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.offset += d
+	c.t = c.t.Add(d)
 }
 
 // harness is a whole control server behind real TLS on a real store.
@@ -86,7 +87,7 @@ func (b *lockedBuffer) String() string {
 
 func newHarness(t *testing.T, edit ...func(*Config)) *harness {
 	t.Helper()
-	h := &harness{t: t, clock: &clock{}, registry: prometheus.NewRegistry(), log: &lockedBuffer{}, org: operators.DefaultOrg}
+	h := &harness{t: t, clock: &clock{t: time.Now()}, registry: prometheus.NewRegistry(), log: &lockedBuffer{}, org: operators.DefaultOrg}
 	log := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	h.store, err = ledger.Open(t.Context(), ledger.Options{DataDir: t.TempDir(), Now: h.clock.now, Logger: log})
@@ -105,7 +106,7 @@ func newHarness(t *testing.T, edit ...func(*Config)) *harness {
 	issuer, err := pki.NewIssuer(NewRecorder(h.store, 720*time.Hour), keyring, false)
 	require.NoError(t, err)
 	cfg := Config{
-		Store: h.store, Operators: ops, Issuer: issuer, Policy: h.hub, Liveness: liveness.New(h.store, ops),
+		Store: h.store, Operators: ops, Issuer: issuer, Policy: h.hub, Liveness: liveness.New(h.store, ops, func() liveness.ServerFacts { return liveness.ServerFacts{Version: "test"} }),
 		Registry: h.registry, Log: log, Now: h.clock.now,
 	}
 	for _, e := range edit {

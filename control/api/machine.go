@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"time"
@@ -58,7 +57,7 @@ func (s *Server) machinePaths() {
 		summary: "The revocation list of an operator's CA (DER)",
 	}, s.crl)
 	machine[none, probe](s, endpoint{method: http.MethodGet, path: "/healthz", summary: "The process answers"}, s.healthz)
-	machine[none, probe](s, endpoint{method: http.MethodGet, path: "/readyz", summary: "The database answers"}, s.readyz)
+	machine[none, probe](s, endpoint{method: http.MethodGet, path: "/readyz", summary: "The database answers and takes writes"}, s.readyz)
 }
 
 // machine registers a machine path; In and Out stand in the API document alone.
@@ -99,7 +98,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	}
 	v, err := s.verifyProof(r, controlapi.RouteRenew, body)
 	if err != nil {
-		return err
+		return s.noteRefused(r, v, err)
 	}
 	var in controlapi.RenewRequest
 	if err := decodeStrict(body, &in); err != nil {
@@ -112,7 +111,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if p := (*controlapi.Problem)(nil); errors.As(err, &p) && (p.Reason == controlapi.ReasonCSRInvalid || p.Reason == controlapi.ReasonKeyUnsupported) {
 		err = s.afterProof(r, v, p)
 	}
-	return s.issued(w, r, "renew", cert, s.keepLeaf(r, v, err))
+	return s.issued(w, r, "renew", cert, s.noteRefused(r, v, s.keepLeaf(r, v, err)))
 }
 
 // afterProof is what to say of a body that cannot be used: what the ledger has
@@ -278,18 +277,6 @@ func (s *Server) crl(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) error {
 	return writeStatus(w, "ok")
-}
-
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
-	err := s.cfg.Store.View(r.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.Version()
-		return err
-	})
-	if err != nil {
-		s.log.WarnContext(r.Context(), "the database does not answer", slog.Any("error", err))
-		return controlapi.NewProblem(controlapi.ReasonUnavailable, "")
-	}
-	return writeStatus(w, "ready")
 }
 
 // probe answers /healthz and /readyz.

@@ -7,17 +7,14 @@ import (
 	"context"
 	"crypto/x509"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/control/liveness"
-	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
 // scrapeTimeout bounds the reading of the database for one scrape.
@@ -69,7 +66,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(c.sealed, boolValue(c.s.cfg.KeysSealed))
 	err := c.s.cfg.Store.View(ctx, func(tx *ledger.Tx) error {
-		for _, read := range []func(*ledger.Tx, gaugeFunc) error{c.operators, c.senders, c.reports, c.leaves, c.counts} {
+		for _, read := range []func(*ledger.Tx, gaugeFunc) error{c.operators, c.senders, c.leaves, c.counts} {
 			if err := read(tx, gauge); err != nil {
 				return err
 			}
@@ -98,53 +95,21 @@ func (c *stateCollector) operators(tx *ledger.Tx, gauge gaugeFunc) error {
 				return fmt.Errorf("parsing the CA certificate of %s: %w", id, err)
 			}
 			gauge(c.caNotAfter, float64(ca.NotAfter.Unix()), org, id)
-			var last *time.Time
 			if seen.Valid {
-				at := time.Unix(seen.Int64, 0)
-				last = &at
 				gauge(c.lastSeen, float64(seen.Int64), org, id)
 			}
-			gauge(c.reporting, boolValue(liveness.Health(minted, state != "active", last, tx.Now()).Reporting), org, id)
+			gauge(c.reporting, boolValue(minted && seen.Valid), org, id)
 			return nil
 		})
 }
 
 func (c *stateCollector) senders(tx *ledger.Tx, gauge gaugeFunc) error {
-	return each(tx, `SELECT org_id, operator_id, name, state FROM senders WHERE removed_at IS NULL`,
-		func(scan func(...any) error) error {
-			var org, operator, name, state string
-			if err := scan(&org, &operator, &name, &state); err != nil {
-				return err
-			}
-			gauge(c.senderState, 1, org, operator, name, state)
-			return nil
-		})
-}
-
-// reports shows the newest acceptance of each sender over all instances.
-func (c *stateCollector) reports(tx *ledger.Tx, gauge gaugeFunc) error {
-	newest := map[[2]string]int64{}
-	err := each(tx, `SELECT operator_id, report FROM reports`, func(scan func(...any) error) error {
-		var operator, text string
-		if err := scan(&operator, &text); err != nil {
-			return err
+	return liveness.EachSender(tx, func(sender liveness.SenderStatus) {
+		gauge(c.senderState, 1, sender.OrgID, sender.OperatorID, sender.Name, sender.Status)
+		if at := sender.LastAcceptedAt; at != nil {
+			gauge(c.lastAccepted, float64(at.Unix()), sender.OperatorID, sender.Name)
 		}
-		var report controlapi.Report
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
-			return fmt.Errorf("reading a report of %s: %w", operator, err)
-		}
-		for _, sender := range report.Senders {
-			if sender.LastAcceptedAt != nil {
-				key := [2]string{operator, sender.Name}
-				newest[key] = max(newest[key], sender.LastAcceptedAt.Unix())
-			}
-		}
-		return nil
 	})
-	for key, at := range newest {
-		gauge(c.lastAccepted, float64(at), key[0], key[1])
-	}
-	return err
 }
 
 func (c *stateCollector) leaves(tx *ledger.Tx, gauge gaugeFunc) error {
@@ -191,25 +156,17 @@ func (c *stateCollector) counts(tx *ledger.Tx, gauge gaugeFunc) error {
 	return c.lastBackup(tx, gauge)
 }
 
-// SettingLastBackup is the setting in which a backup leaves the time of its
-// success, Unix seconds in decimal.
-const SettingLastBackup = "backup_last_success"
-
 // lastBackup shows 0 before the first backup, so that an alert on its age fires.
 func (c *stateCollector) lastBackup(tx *ledger.Tx, gauge gaugeFunc) error {
-	text, ok, err := tx.Setting(SettingLastBackup)
-	if err != nil {
+	at, err := liveness.LastBackup(tx)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !ok {
+	case at == nil:
 		gauge(c.backup, 0)
-		return nil
+	default:
+		gauge(c.backup, float64(at.Unix()))
 	}
-	at, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
-		return fmt.Errorf("reading the time of the last backup: %w", err)
-	}
-	gauge(c.backup, float64(at))
 	return nil
 }
 

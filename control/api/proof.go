@@ -28,7 +28,8 @@ type verified struct {
 
 // verifyProof checks a holder proof up to the ledger, in the contract's order:
 // shape, the leaf's signature by one of our CAs, the proof's own signature and
-// that it is for this very request, then the clock.
+// that it is for this very request, then the clock. A proof that only the clock
+// is against comes back with that error.
 func (s *Server) verifyProof(r *http.Request, route string, body []byte) (*verified, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
@@ -48,14 +49,8 @@ func (s *Server) verifyProof(r *http.Request, route string, body []byte) (*verif
 	if err := proof.Matches(holderproof.Request{Method: r.Method, Route: route, Body: body}); err != nil {
 		return nil, proofInvalid(sentence(err))
 	}
-	if err := proof.CheckClock(s.now()); err != nil {
-		p := controlapi.NewProblem(controlapi.ReasonClockSkew, "")
-		serverTime := controlapi.Seconds(s.now())
-		p.ServerTime = &serverTime
-		return nil, p
-	}
 	key := sha256.Sum256(proof.Leaf.RawSubjectPublicKeyInfo)
-	return &verified{
+	v := &verified{
 		Proof: ledger.Proof{
 			OperatorID: operatorID,
 			Serial:     hex.EncodeToString(proof.Leaf.SerialNumber.Bytes()),
@@ -64,7 +59,14 @@ func (s *Server) verifyProof(r *http.Request, route string, body []byte) (*verif
 			Expires:    time.Unix(proof.Claims.EXP, 0).UTC(),
 		},
 		leaf: proof.Leaf.Raw,
-	}, nil
+	}
+	if err := proof.CheckClock(s.now()); err != nil {
+		p := controlapi.NewProblem(controlapi.ReasonClockSkew, "")
+		serverTime := controlapi.Seconds(s.now())
+		p.ServerTime = &serverTime
+		return v, p
+	}
+	return v, nil
 }
 
 func proofInvalid(detail string) error {

@@ -87,17 +87,16 @@ func (s *Server) listOperators(ctx context.Context, r *request, p operators.Page
 	if list, err = s.cfg.Operators.ListOperators(ctx, r.actor, f, p); err != nil {
 		return list, err
 	}
-	beats, err := s.cfg.Liveness.Last(ctx, r.actor.OrgID)
+	items := make([]*operators.Operator, len(list.Items))
 	for i := range list.Items {
-		s.cfg.Liveness.Judge(&list.Items[i], beats[list.Items[i].ID])
+		items[i] = &list.Items[i]
 	}
-	return list, err
+	return list, s.cfg.Liveness.Judge(ctx, r.actor.OrgID, items...)
 }
 
 // withHealth fills in what is computed when an operator is read (HS-1).
 func (s *Server) withHealth(ctx context.Context, r *request, op operators.Operator) (operators.Operator, error) {
-	beats, err := s.cfg.Liveness.Last(ctx, r.actor.OrgID)
-	s.cfg.Liveness.Judge(&op, beats[op.ID])
+	err := s.cfg.Liveness.Judge(ctx, r.actor.OrgID, &op)
 	return op, err
 }
 

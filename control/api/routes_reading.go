@@ -29,7 +29,7 @@ func (s *Server) readingPaths() {
 			if err != nil {
 				return out, err
 			}
-			statuses, err := s.cfg.Liveness.Describe(ctx, r.actor.OrgID, []operators.Sender{sender})
+			statuses, err := s.cfg.Liveness.Describe(ctx, []operators.Sender{sender})
 			if err != nil {
 				return out, err
 			}
@@ -73,7 +73,7 @@ func (s *Server) findSenders(ctx context.Context, r *request, p operators.Page) 
 // hold fewer items than asked for although more follow.
 func (s *Server) described(ctx context.Context, r *request, senders operators.List[operators.Sender], status string) (list operators.List[liveness.SenderStatus], err error) {
 	list.NextCursor = senders.NextCursor
-	list.Items, err = s.cfg.Liveness.Describe(ctx, r.actor.OrgID, senders.Items)
+	list.Items, err = s.cfg.Liveness.Describe(ctx, senders.Items)
 	if status != "" {
 		list.Items = slices.DeleteFunc(list.Items, func(one liveness.SenderStatus) bool { return one.Status != status })
 	}

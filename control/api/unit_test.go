@@ -52,7 +52,7 @@ ikhnos_enrollment_tokens{state="spent"} 1
 ikhnos_refusals_total{path="POST /api/v1/operator-certificates/enroll",reason="token_unknown"} 1
 # HELP ikhnos_sender_state 1 for the present state of a sender.
 # TYPE ikhnos_sender_state gauge
-ikhnos_sender_state{operator="op-eu",org="default",sender="op-eu-export-c1",state="allowed"} 1
+ikhnos_sender_state{operator="op-eu",org="default",sender="op-eu-export-c1",state="not_measured"} 1
 `), "ikhnos_ca_keys_sealed", "ikhnos_certificates_issued_total", "ikhnos_enrollment_tokens", "ikhnos_refusals_total", "ikhnos_sender_state"))
 	families, err := h.registry.Gather()
 	require.NoError(t, err)

@@ -29,3 +29,20 @@ func (s *Server) keepLeaf(r *http.Request, v *verified, err error) error {
 	}
 	return err
 }
+
+// noteRefused passes err on. A leaf whose renewal it refuses is noted as failing
+// to renew. A replayed proof is not the holder's attempt, and a server that cannot
+// answer has refused nothing.
+func (s *Server) noteRefused(r *http.Request, v *verified, err error) error {
+	var p *controlapi.Problem
+	if v == nil || !errors.As(err, &p) || p.Status >= http.StatusInternalServerError || p.Reason == controlapi.ReasonProofReplayed {
+		return err
+	}
+	noted := s.cfg.Store.Update(r.Context(), func(tx *ledger.Tx) error {
+		return tx.NoteRefusedRenewal(v.OperatorID, v.Serial, string(p.Reason))
+	})
+	if noted != nil {
+		s.log.WarnContext(r.Context(), "noting a refused renewal failed", slog.Any("error", noted))
+	}
+	return err
+}

@@ -36,7 +36,7 @@ var (
 // ones. sessions are not among them.
 var tables = []string{
 	"settings", "change_counter", "organisations", "admin_tokens", "clusters", "operators", "senders",
-	"enrollment_tokens", "entries", tableEvents, "used_proofs", "unknown_leaves", "lost_denials", "reports",
+	"enrollment_tokens", "entries", tableEvents, "refused_renewals", "used_proofs", "unknown_leaves", "lost_denials", "reports",
 	"receipts", "receipt_instances", "audit",
 }
 

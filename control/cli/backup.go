@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ikhnos/continuum/control/api"
 	"github.com/ikhnos/continuum/control/audit"
 	"github.com/ikhnos/continuum/control/backup"
 	"github.com/ikhnos/continuum/control/ledger"
+	"github.com/ikhnos/continuum/control/liveness"
 	"github.com/ikhnos/continuum/internal/version"
 )
 
@@ -109,7 +109,7 @@ func writeBackup(cmd *cobra.Command, store *ledger.Store, w io.Writer, recipient
 // trail.
 func noteBackup(cmd *cobra.Command, store *ledger.Store, s *backup.Summary) error {
 	return store.Update(cmd.Context(), func(tx *ledger.Tx) error {
-		if err := tx.SetSetting(api.SettingLastBackup, strconv.AppendInt(nil, s.CreatedAt.Unix(), 10)); err != nil {
+		if err := tx.SetSetting(liveness.SettingLastBackup, strconv.AppendInt(nil, s.CreatedAt.Unix(), 10)); err != nil {
 			return err
 		}
 		return tx.Audit(audit.Entry{

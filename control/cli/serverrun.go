@@ -29,6 +29,7 @@ import (
 	"github.com/ikhnos/continuum/control/policy"
 	"github.com/ikhnos/continuum/control/web"
 	"github.com/ikhnos/continuum/internal/controlapi"
+	"github.com/ikhnos/continuum/internal/version"
 )
 
 const (
@@ -134,7 +135,7 @@ func (s *runningServer) assemble(ctx context.Context, registry *prometheus.Regis
 	if s.cfg.publicURL != nil {
 		public = s.cfg.publicURL.String()
 	}
-	tracker := liveness.New(s.store, s.ops)
+	tracker := liveness.New(s.store, s.ops, func() liveness.ServerFacts { return s.facts(k.sealer.Sealed()) })
 	page := web.Handler(web.Config{
 		Store: s.store, Operators: s.ops, Liveness: tracker, Log: s.log,
 		// The page is served behind the API, which is made with it.
@@ -148,6 +149,12 @@ func (s *runningServer) assemble(ctx context.Context, registry *prometheus.Regis
 		Split: s.cfg.adminListen != "", KeysSealed: k.sealer.Sealed(), PublicURL: public, CAPin: s.pin,
 	})
 	return err
+}
+
+// facts is what the summary tells of this process.
+func (s *runningServer) facts(sealed bool) liveness.ServerFacts {
+	ends := s.tls.notAfter().UTC()
+	return liveness.ServerFacts{Version: version.Version, KeysSealed: sealed, CertificateEnds: &ends}
 }
 
 // registerOwn registers the metrics of the process and of its own certificate.

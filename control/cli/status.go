@@ -9,26 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
-	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/control/liveness"
-	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
 // watchEvery is how often --watch looks again.
 const watchEvery = 5 * time.Second
-
-// fleetStatus is the server's summary with what `ikhnos status` adds to it: the
-// receivers whose renewal is overdue, and the server's version.
-type fleetStatus struct {
-	*liveness.Summary
-	Receivers []ledger.Entry `json:"receiversOverdue"`
-	Server    string         `json:"serverVersion"`
-}
-
-// needsSomebody reports whether there is anything for a person to do.
-func (f *fleetStatus) needsSomebody() bool {
-	return len(f.Attention) > 0 || len(f.Receivers) > 0 || f.Clusters[pendingClusters] > 0
-}
 
 func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -40,7 +25,7 @@ func newStatusCommand() *cobra.Command {
 				return watchStatus(cmd, client)
 			}
 			status, err := showStatus(cmd, client)
-			if err == nil && status.needsSomebody() {
+			if err == nil && len(status.Attention) > 0 {
 				err = &exitError{code: exitFound}
 			}
 			return err
@@ -50,25 +35,12 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func showStatus(cmd *cobra.Command, client *apiclient.Client) (*fleetStatus, error) {
-	status, err := readStatus(cmd, client)
+func showStatus(cmd *cobra.Command, client *apiclient.Client) (*liveness.Summary, error) {
+	status, err := client.Summary(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
-	return status, show(cmd, status, statusText(status, environmentOf(cmd).now()))
-}
-
-func readStatus(cmd *cobra.Command, client *apiclient.Client) (*fleetStatus, error) {
-	summary, err := client.Summary(cmd.Context())
-	if err != nil {
-		return nil, err
-	}
-	receivers, err := client.Certificates(cmd.Context(), apiclient.CertificateFilter{Role: controlapi.RoleReceiver, Newest: true})
-	if err != nil {
-		return nil, err
-	}
-	server, err := client.ServerVersion(cmd.Context())
-	return &fleetStatus{summary, overdue(receivers, environmentOf(cmd).now()), server}, err
+	return status, show(cmd, status, statusText(status))
 }
 
 // watchStatus prints the status until the person has seen enough. A server that
@@ -82,7 +54,7 @@ func watchStatus(cmd *cobra.Command, client *apiclient.Client) error {
 			return nil
 		}
 		if err = fromServer(err); exitCode(err) == exitUnreachable {
-			printError(cmd.ErrOrStderr(), err)
+			printError(cmd.ErrOrStderr(), err, cmd.CommandPath())
 		} else if err != nil {
 			return err
 		}

@@ -11,67 +11,71 @@ import (
 	"time"
 
 	"github.com/ikhnos/continuum/control/liveness"
-	"github.com/ikhnos/continuum/control/operators"
 )
 
-const pendingClusters = string(operators.ClusterPending)
-
-// attentionWords are the shape and the words of each kind of attention.
-var attentionWords = map[string]struct{ shape, word string }{
-	liveness.AttentionUnconfirmed: {"✕", "not confirmed"},
-	liveness.AttentionRecovering:  {"◷", "recovering"},
-	liveness.AttentionLost:        {"⬣", "lost in the restore"},
-	liveness.AttentionOperator:    {"▲", "offline"},
-	liveness.AttentionSilent:      {"▲", "silent"},
-	liveness.AttentionExpired:     {"⊗", "expired"},
-	liveness.AttentionRenewal:     {"◷", "renewal failing"},
-	liveness.AttentionRefused:     {"⬣", "refused"},
-}
-
 // statusText writes a status for a person: what needs one, each with the command
-// that shows more, then the counts.
-func statusText(status *fleetStatus, now time.Time) func(w io.Writer) {
+// that shows more, then the counts. Ages are told by the server's clock.
+func statusText(status *liveness.Summary) func(w io.Writer) {
 	return func(w io.Writer) {
-		if rows := attentionRows(status, now); len(rows) > 0 {
+		if rows := attentionRows(status); len(rows) > 0 {
 			_, _ = fmt.Fprintf(w, "PROBLEMS (%d)\n", len(rows))
 			writeTable(w, rows)
 		} else {
 			_, _ = fmt.Fprintln(w, "Nothing needs you.")
 		}
-		renewal := "no renewal is due"
-		if next := status.NextRenewal; next != nil {
-			renewal = fmt.Sprintf("next renewal %s (%s)", until(next.RenewAfter, now), next.Holder)
-		}
 		fields(w,
 			"FLEET", countsText(status.Operators, "operator")+"      "+countsText(status.Clusters, "cluster"),
 			"SENDERS", countsText(status.Senders, "sender"),
-			"CERTS", fmt.Sprintf("%s   ends within 7 d: %d", renewal, status.EndingSoon),
-			"SERVER", status.Server)
+			"CERTS", certsText(status),
+			"SERVER", serverText(status))
 	}
 }
 
-func attentionRows(status *fleetStatus, now time.Time) [][]string {
+func attentionRows(status *liveness.Summary) [][]string {
 	rows := make([][]string, 0, len(status.Attention))
 	for _, a := range status.Attention {
-		words, ok := attentionWords[a.Kind]
-		if !ok {
-			words.shape, words.word = "·", strings.ReplaceAll(a.Kind, "_", " ")
+		look, object, why := liveness.LookOf(a.Kind), a.Object, a.Why
+		if a.HolderID != "" {
+			object = a.HolderID // its operator stands in the command
 		}
-		why := a.Why
 		if a.Since != nil {
-			why = "since " + since(*a.Since, now) + ": " + why
+			why = "since " + since(*a.Since, status.At) + "; " + why
 		}
-		rows = append(rows, []string{"  " + words.shape + " " + a.Object + " " + words.word, why, a.Command})
-	}
-	for i := range status.Receivers {
-		e := &status.Receivers[i]
-		rows = append(rows, []string{"  ◷ " + e.Holder + " renewal failing", "its receiver's certificate ends " + until(e.NotAfter, now),
-			"ikhnos cert list --holder " + e.Holder})
-	}
-	if n := status.Clusters[pendingClusters]; n > 0 {
-		rows = append(rows, []string{"  ◌ " + count(n, "cluster") + " not approved", "registered, and waiting for a person", "ikhnos cluster list"})
+		rows = append(rows, []string{"  " + look.Shape + " " + object + " " + strings.ToLower(look.Title), why, a.Command})
 	}
 	return rows
+}
+
+// certsText is what ends and renews next.
+func certsText(status *liveness.Summary) string {
+	parts := []string{"no renewal is due"}
+	if next := status.NextRenewal; next != nil {
+		parts[0] = fmt.Sprintf("next renewal %s (%s)", until(next.RenewAfter, status.At), next.Holder)
+	}
+	parts = append(parts, fmt.Sprintf("ends within 7 d: %d", status.EndingSoon))
+	if end := status.NextCAEnd; end != nil {
+		parts = append(parts, "CAs: next ends "+until(*end, status.At))
+	}
+	if end := status.Server.CertificateEnds; end != nil {
+		parts = append(parts, "server: "+liveness.Length(end.Sub(status.At)))
+	}
+	return strings.Join(parts, "   ")
+}
+
+// serverText is the server's version and what it says of itself.
+func serverText(status *liveness.Summary) string {
+	server := status.Server
+	parts := []string{server.Version, "keys not sealed", "never backed up"}
+	if server.KeysSealed {
+		parts[1] = "keys sealed"
+	}
+	if at := server.LastBackupAt; at != nil {
+		parts[2] = "backup " + liveness.Length(status.At.Sub(*at)) + " old"
+	}
+	if n := server.PolicyOperators; n > 0 {
+		parts = append(parts, fmt.Sprintf("policy confirmed by %d of %d", server.PolicyConfirmed, n))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // since is the clock for the last day and the date for earlier ones.

@@ -22,13 +22,6 @@ const (
 	writeEvery = 15 * time.Second
 )
 
-// States of an operator's health.
-const (
-	StateUnknown = "unknown"
-	StateOnline  = "online"
-	StateOffline = "offline"
-)
-
 // Secrets tells whose heartbeat secret one is; *operators.Service does. Every
 // secret that is not accepted is the same heartbeat_unauthorized (HB-22).
 type Secrets interface {
@@ -39,14 +32,16 @@ type Secrets interface {
 type Tracker struct {
 	store   *ledger.Store
 	secrets Secrets
+	facts   func() ServerFacts
 
 	mu    sync.Mutex
 	wrote map[string]time.Time // by operator id, guarded by mu
 }
 
-// New returns a tracker on store.
-func New(store *ledger.Store, secrets Secrets) *Tracker {
-	return &Tracker{store: store, secrets: secrets, wrote: map[string]time.Time{}}
+// New returns a tracker on store. facts tells what only the process knows of the
+// server.
+func New(store *ledger.Store, secrets Secrets, facts func() ServerFacts) *Tracker {
+	return &Tracker{store: store, secrets: secrets, facts: facts, wrote: map[string]time.Time{}}
 }
 
 // Beat takes one heartbeat: the bearer secret that came with it and, when the
@@ -68,7 +63,7 @@ func (t *Tracker) Beat(ctx context.Context, bearer string, body *controlapi.Hear
 func (t *Tracker) due(id string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last, ok := t.wrote[id]; ok && now.Before(last.Add(writeEvery)) {
+	if last, ok := t.wrote[id]; ok && !now.Before(last) && now.Before(last.Add(writeEvery)) { // before: the clock was set back
 		return false
 	}
 	t.wrote[id] = now
@@ -97,9 +92,9 @@ func (t *Tracker) write(ctx context.Context, id string, body *controlapi.Heartbe
 	})
 }
 
-// Health judges an operator by its last heartbeat: minted says that a heartbeat
+// healthOf judges an operator by its last heartbeat: minted says that a heartbeat
 // secret exists, lastSeen is nil when none ever arrived.
-func Health(minted, revoked bool, lastSeen *time.Time, now time.Time) *operators.Health {
+func healthOf(minted, revoked bool, lastSeen *time.Time, now time.Time) *operators.Health {
 	h := &operators.Health{State: StateUnknown, LastSeenAt: lastSeen, Reporting: minted && lastSeen != nil}
 	switch {
 	case lastSeen == nil || !minted && !revoked:
@@ -109,50 +104,4 @@ func Health(minted, revoked bool, lastSeen *time.Time, now time.Time) *operators
 		h.State = StateOnline
 	}
 	return h
-}
-
-// Judge fills in the health of an operator from what was last heard of it.
-func (t *Tracker) Judge(op *operators.Operator, b Beats) {
-	op.Health = Health(op.HeartbeatMinted, op.State == operators.OperatorRevoked, b.LastSeenAt, t.store.Now())
-}
-
-// Beats is what was last heard of one operator.
-type Beats struct {
-	LastSeenAt *time.Time
-	Body       *controlapi.Heartbeat // nil when the last body was not one of ours
-}
-
-// Last returns what was last heard of every operator of an organisation, by id.
-// Operators that were never heard are absent.
-func (t *Tracker) Last(ctx context.Context, orgID string) (map[string]Beats, error) {
-	last := map[string]Beats{}
-	err := t.store.View(ctx, func(tx *ledger.Tx) error {
-		rows, err := tx.Query(`SELECT id, last_seen_at, last_beat FROM operators
-			WHERE org_id = $1 AND last_seen_at IS NOT NULL`, orgID)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			var id, text string
-			var seen int64
-			if err := rows.Scan(&id, &seen, &text); err != nil {
-				return err
-			}
-			at := time.Unix(seen, 0).UTC()
-			beats := Beats{LastSeenAt: &at}
-			if text != "" {
-				beats.Body = &controlapi.Heartbeat{}
-				if err := json.Unmarshal([]byte(text), beats.Body); err != nil {
-					return fmt.Errorf("reading the last heartbeat of %s: %w", id, err)
-				}
-			}
-			last[id] = beats
-		}
-		return rows.Err()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading heartbeats: %w", err)
-	}
-	return last, nil
 }

@@ -39,7 +39,7 @@ func TestHealth(t *testing.T) {
 		"clock of server moved": {true, false, ago(-time.Minute), StateOnline, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := Health(tc.minted, tc.revoked, tc.seen, now)
+			h := healthOf(tc.minted, tc.revoked, tc.seen, now)
 			assert.Equal(t, &operators.Health{State: tc.state, LastSeenAt: tc.seen, Reporting: tc.reporting}, h)
 		})
 	}
@@ -55,6 +55,7 @@ func TestDescribe(t *testing.T) {
 	good := leaf{notAfter: now.Add(time.Hour), renewBy: now.Add(time.Minute)}
 	overdue := leaf{notAfter: now.Add(time.Hour), renewBy: now.Add(-time.Minute)}
 	ended := leaf{notAfter: now.Add(-time.Second), renewBy: now.Add(-time.Minute)}
+	turnedDown := leaf{notAfter: now.Add(time.Hour), renewBy: now.Add(time.Minute), refused: string(controlapi.ReasonClockSkew)}
 	for name, tc := range map[string]struct {
 		want      string
 		state     controlapi.SenderState
@@ -71,6 +72,7 @@ func TestDescribe(t *testing.T) {
 		"silent":            {StatusSilent, "allowed", true, &overdue, at(-6 * time.Minute), true},
 		"refused":           {StatusRefused, "allowed", true, &overdue, at(-time.Minute), true},
 		"overdue":           {StatusRenewalFailing, "allowed", true, &overdue, at(-time.Minute), false},
+		"attempt refused":   {StatusRenewalFailing, "allowed", true, &turnedDown, at(-time.Minute), false},
 		"waiting":           {StatusWaiting, "allowed", true, &good, nil, false},
 		"not enrolled":      {StatusNotEnrolled, "allowed", true, nil, nil, false},
 	} {

@@ -5,6 +5,7 @@ package liveness
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -13,23 +14,6 @@ import (
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
-
-// Words for the standing of a sender, the worst first: one sender has one word.
-const (
-	StatusRevoked        = "revoked"         // denied, for good or on hold
-	StatusNotMeasured    = "not_measured"    // its operator does not report
-	StatusExpired        = "expired"         // its newest leaf has ended
-	StatusSilent         = "silent"          // was accepted, and not for longer than silentAfter
-	StatusRefused        = "refused"         // its last requests were refused
-	StatusRenewalFailing = "renewal_failing" // after renewBy without a newer leaf
-	StatusWaiting        = "waiting"         // enrolled, nothing accepted yet
-	StatusNotEnrolled    = "not_enrolled"    // allowed, no leaf yet
-	StatusActive         = "active"
-)
-
-// Statuses are all words for a sender, the worst first.
-var Statuses = []string{StatusRevoked, StatusNotMeasured, StatusExpired, StatusSilent, StatusRefused,
-	StatusRenewalFailing, StatusWaiting, StatusNotEnrolled, StatusActive}
 
 // SenderStatus is a sender with what its operator reported of it: requests since
 // the instances started, never content. NotAfter and RenewBy are of its newest
@@ -43,6 +27,9 @@ type SenderStatus struct {
 	Serial         string                  `json:"serial,omitempty"`
 	NotAfter       *time.Time              `json:"notAfter,omitempty"`
 	RenewBy        *time.Time              `json:"renewBy,omitempty"`
+	// RenewalRefused is why its last renewal was refused, "" when it was not.
+	RenewalRefused   string     `json:"renewalRefused,omitempty"`
+	RenewalRefusedAt *time.Time `json:"renewalRefusedAt,omitempty"`
 
 	refusedLast bool
 }
@@ -50,33 +37,66 @@ type SenderStatus struct {
 // defaultSilentAfter is for senders that are operators.
 const defaultSilentAfter = 5 * time.Minute
 
-// Describe tells how each of senders stands, in their order. They all belong to
-// orgID.
-func (t *Tracker) Describe(ctx context.Context, orgID string, senders []operators.Sender) ([]SenderStatus, error) {
+// Describe tells how each of senders stands, in their order.
+func (t *Tracker) Describe(ctx context.Context, senders []operators.Sender) ([]SenderStatus, error) {
 	out := make([]SenderStatus, len(senders))
 	err := t.store.View(ctx, func(tx *ledger.Tx) error {
-		silentAfter, err := silences(tx, orgID)
-		if err != nil {
-			return fmt.Errorf("reading clusters: %w", err)
-		}
-		seen := map[string]*observed{} // by operator id
+		seen := observers{tx: tx, operators: map[string]*observed{}, silences: map[string]map[string]time.Duration{}}
 		for i, sender := range senders {
-			o := seen[sender.OperatorID]
-			if o == nil {
-				if o, err = observe(tx, sender.OperatorID); err != nil {
-					return fmt.Errorf("reading what %s reported: %w", sender.OperatorID, err)
-				}
-				seen[sender.OperatorID] = o
+			var err error
+			if out[i], err = seen.describe(sender); err != nil {
+				return err
 			}
-			silent, ok := silentAfter[sender.HolderID]
-			if !ok {
-				silent = defaultSilentAfter
-			}
-			out[i] = o.describe(sender, silent, tx.Now())
 		}
 		return nil
 	})
 	return out, err
+}
+
+// EachSender tells how every sender of every organisation stands.
+func EachSender(tx *ledger.Tx, fn func(SenderStatus)) error {
+	senders, err := operators.AllSenders(tx)
+	if err != nil {
+		return err
+	}
+	seen := observers{tx: tx, operators: map[string]*observed{}, silences: map[string]map[string]time.Duration{}}
+	for _, sender := range senders {
+		status, err := seen.describe(sender)
+		if err != nil {
+			return err
+		}
+		fn(status)
+	}
+	return nil
+}
+
+// observers read what is known of operators and organisations once each.
+type observers struct {
+	tx        *ledger.Tx
+	operators map[string]*observed                // by operator id
+	silences  map[string]map[string]time.Duration // by organisation and cluster
+}
+
+func (s *observers) describe(sender operators.Sender) (status SenderStatus, err error) {
+	silentAfter := s.silences[sender.OrgID]
+	if silentAfter == nil {
+		if silentAfter, err = silences(s.tx, sender.OrgID); err != nil {
+			return status, fmt.Errorf("reading clusters: %w", err)
+		}
+		s.silences[sender.OrgID] = silentAfter
+	}
+	o := s.operators[sender.OperatorID]
+	if o == nil {
+		if o, err = observe(s.tx, sender.OperatorID); err != nil {
+			return status, fmt.Errorf("reading what %s reported: %w", sender.OperatorID, err)
+		}
+		s.operators[sender.OperatorID] = o
+	}
+	silent, ok := silentAfter[sender.HolderID]
+	if !ok {
+		silent = defaultSilentAfter
+	}
+	return o.describe(sender, silent, s.tx.Now()), nil
 }
 
 // observed is what is known of one operator's senders.
@@ -89,6 +109,13 @@ type observed struct {
 type leaf struct {
 	serial            string
 	notAfter, renewBy time.Time
+	refused           string     // why its last renewal was refused
+	refusedAt         *time.Time // nil when it was not
+}
+
+// renewalFails is the contract's "renewal failing", section 3.
+func (l leaf) renewalFails(now time.Time) bool {
+	return now.After(l.renewBy) || l.refused != ""
 }
 
 func (o *observed) describe(sender operators.Sender, silentAfter time.Duration, now time.Time) SenderStatus {
@@ -100,6 +127,7 @@ func (o *observed) describe(sender operators.Sender, silentAfter time.Duration, 
 	newest, enrolled := o.leaves[sender.Name]
 	if enrolled {
 		s.Serial, s.NotAfter, s.RenewBy = newest.serial, &newest.notAfter, &newest.renewBy
+		s.RenewalRefused, s.RenewalRefusedAt = newest.refused, newest.refusedAt
 	}
 	switch {
 	case sender.State != controlapi.SenderAllowed:
@@ -112,7 +140,7 @@ func (o *observed) describe(sender operators.Sender, silentAfter time.Duration, 
 		s.Status = StatusSilent
 	case s.refusedLast:
 		s.Status = StatusRefused
-	case enrolled && now.After(newest.renewBy):
+	case enrolled && newest.renewalFails(now):
 		s.Status = StatusRenewalFailing
 	case !enrolled && s.LastAcceptedAt == nil:
 		s.Status = StatusNotEnrolled
@@ -149,14 +177,17 @@ func observe(tx *ledger.Tx, operatorID string) (*observed, error) {
 		var name string
 		var l leaf
 		var notAfter, renewBy int64
-		if err := scan(&name, &l.serial, &notAfter, &renewBy); err != nil {
+		var refusedAt sql.NullInt64
+		if err := scan(&name, &l.serial, &notAfter, &renewBy, &l.refused, &refusedAt); err != nil {
 			return err
 		}
+		l.refusedAt = unixOf(refusedAt)
 		l.notAfter, l.renewBy = time.Unix(notAfter, 0).UTC(), time.Unix(renewBy, 0).UTC()
 		o.leaves[name] = l
 		return nil
-	}, `SELECT holder, serial, not_after, renew_by FROM entries
-		WHERE operator_id = $1 AND role = 'sender' AND superseded_at IS NULL AND revoked_at IS NULL`, operatorID)
+	}, `SELECT e.holder, e.serial, e.not_after, e.renew_by, COALESCE(f.reason, ''), f.at
+		FROM entries e LEFT JOIN refused_renewals f ON f.operator_id = e.operator_id AND f.serial = e.serial
+		WHERE e.operator_id = $1 AND e.role = 'sender' AND e.superseded_at IS NULL AND e.revoked_at IS NULL`, operatorID)
 }
 
 // add sums what one instance says of a sender with what the others said.

@@ -16,34 +16,26 @@ import (
 // everything.
 type Summary struct {
 	At          time.Time      `json:"at"`
-	Operators   map[string]int `json:"operators"` // by health: online, offline, unknown, and revoked
+	Operators   map[string]int `json:"operators"` // by status
 	Clusters    map[string]int `json:"clusters"`  // by state
 	Senders     map[string]int `json:"senders"`   // by status
 	Attention   []Attention    `json:"attention"`
 	NextRenewal *Renewal       `json:"nextRenewal,omitempty"`
 	EndingSoon  int            `json:"endingSoon"` // leaves that end within seven days
+	NextCAEnd   *time.Time     `json:"nextCaEnd,omitempty"`
+	Server      ServerFacts    `json:"server"`
 }
 
-// Kinds of attention, in the order in which they are listed.
-const (
-	AttentionUnconfirmed = "unconfirmed" // a revocation
-	AttentionRecovering  = "recovering"  // an operator, since a restore
-	AttentionLost        = "sender_lost" // in a restore
-	AttentionOperator    = "operator_offline"
-	AttentionSilent      = "sender_silent"
-	AttentionExpired     = "sender_expired"
-	AttentionRenewal     = "renewal_failing"
-	AttentionRefused     = "sender_refused"
-)
-
-// Attention is one thing that somebody should look at: what, since when, why in
-// words, and the command that shows more.
-type Attention struct {
-	Kind    string     `json:"kind"`
-	Object  string     `json:"object"`
-	Since   *time.Time `json:"since,omitempty"`
-	Why     string     `json:"why"`
-	Command string     `json:"command"`
+// ServerFacts is what the server knows of itself, with the time of its last
+// backup. PolicyConfirmed of PolicyOperators operators that report run the policy
+// that is theirs now.
+type ServerFacts struct {
+	Version         string     `json:"version"`
+	KeysSealed      bool       `json:"keysSealed"`
+	CertificateEnds *time.Time `json:"certificateEnds,omitempty"`
+	LastBackupAt    *time.Time `json:"lastBackupAt,omitempty"`
+	PolicyConfirmed int        `json:"policyConfirmed"`
+	PolicyOperators int        `json:"policyOperators"`
 }
 
 // Renewal is the leaf that is renewed next.
@@ -68,7 +60,7 @@ type Directory interface {
 
 // Summarize reads the summary of the actor's organisation.
 func (t *Tracker) Summarize(ctx context.Context, a operators.Actor, dir Directory) (*Summary, error) {
-	s := &Summary{At: t.store.Now(), Operators: map[string]int{}, Clusters: map[string]int{}, Senders: map[string]int{}, Attention: []Attention{}}
+	s := &Summary{At: t.store.Now(), Clusters: map[string]int{}, Server: t.facts()}
 	clusters, err := all(func(p operators.Page) (operators.List[operators.Cluster], error) {
 		return dir.ListClusters(ctx, a, operators.ClusterFilter{}, p)
 	})
@@ -90,20 +82,44 @@ func (t *Tracker) Summarize(ctx context.Context, a operators.Actor, dir Director
 	if err != nil {
 		return nil, err
 	}
-	statuses, err := t.Describe(ctx, a.OrgID, senders)
+	statuses, err := t.Describe(ctx, senders)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.readLedger(ctx, a.OrgID, s); err != nil {
-		return nil, err
-	}
-	beats, err := t.Last(ctx, a.OrgID)
+	return s, t.store.View(ctx, func(tx *ledger.Tx) error {
+		s.Operators, s.Senders, s.Attention = map[string]int{}, map[string]int{}, []Attention{}
+		return s.read(tx, a.OrgID, ops, statuses)
+	})
+}
+
+// read fills in what stands in the database, in the order in which people should
+// look at it.
+func (s *Summary) read(tx *ledger.Tx, orgID string, ops []operators.Operator, statuses []SenderStatus) error {
+	known, err := evidenceOf(tx, orgID)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("reading what is known of operators: %w", err)
 	}
-	s.addOperators(t, ops, statuses, beats)
+	if err := s.addUnconfirmed(tx, orgID); err != nil {
+		return fmt.Errorf("reading unconfirmed receipts: %w", err)
+	}
+	if err := readRecovery(tx, orgID, s); err != nil {
+		return fmt.Errorf("reading what a restore has left: %w", err)
+	}
+	for i := range ops {
+		known[ops[i].ID].judge(&ops[i], tx.Now())
+		s.Operators[ops[i].Status]++
+	}
+	s.addOffline(ops, statuses, known)
 	s.addSenders(statuses)
-	return s, nil
+	s.addReceivers(ops)
+	if err := s.addAuthorities(tx, orgID); err != nil {
+		return fmt.Errorf("reading when CAs end: %w", err)
+	}
+	if err := s.addServer(tx, orgID); err != nil {
+		return fmt.Errorf("reading the server's own state: %w", err)
+	}
+	s.addPending()
+	return readEnds(tx, orgID, s)
 }
 
 // Unconfirmed selects, from FROM on, the instances (i) that have not confirmed a
@@ -113,43 +129,6 @@ func (t *Tracker) Summarize(ctx context.Context, a operators.Actor, dir Director
 const Unconfirmed = ` FROM receipts r JOIN receipt_instances i ON i.receipt_id = r.id
 	WHERE i.applied_at_ms IS NULL AND (r.subject LIKE 'certificate %' OR NOT EXISTS (SELECT 1 FROM senders s
 		WHERE s.operator_id = i.operator_id AND s.name = i.sender AND (s.state = 'allowed' OR s.receipt_id <> r.id)))`
-
-// readLedger adds unconfirmed revocations and what renews and ends next.
-func (t *Tracker) readLedger(ctx context.Context, orgID string, s *Summary) error {
-	return t.store.View(ctx, func(tx *ledger.Tx) error {
-		s.Attention = s.Attention[:0]
-		err := each(tx, func(scan func(...any) error) error {
-			var id, subject string
-			var at int64
-			var waiting int
-			if err := scan(&id, &subject, &at, &waiting); err != nil {
-				return err
-			}
-			since := time.UnixMilli(at).UTC().Truncate(time.Second)
-			s.Attention = append(s.Attention, Attention{
-				Kind: AttentionUnconfirmed, Object: id, Since: &since,
-				Why:     fmt.Sprintf("the revocation of %s is not confirmed by %s", subject, instances(waiting)),
-				Command: "ikhnos receipt get " + id,
-			})
-			return nil
-		}, `SELECT r.id, r.subject, r.committed_at_ms, COUNT(*)`+Unconfirmed+` AND r.org_id = $1
-			GROUP BY r.id, r.subject, r.committed_at_ms ORDER BY r.committed_at_ms DESC`, orgID)
-		if err != nil {
-			return fmt.Errorf("reading unconfirmed receipts: %w", err)
-		}
-		if err := readRecovery(tx, orgID, s); err != nil {
-			return fmt.Errorf("reading what a restore has left: %w", err)
-		}
-		return readEnds(tx, orgID, s)
-	})
-}
-
-func instances(n int) string {
-	if n == 1 {
-		return "1 instance"
-	}
-	return fmt.Sprintf("%d instances", n)
-}
 
 func readEnds(tx *ledger.Tx, orgID string, s *Summary) error {
 	const newest = ` FROM entries e JOIN operators o ON o.id = e.operator_id
@@ -174,55 +153,6 @@ func readEnds(tx *ledger.Tx, orgID string, s *Summary) error {
 		return fmt.Errorf("reading the next renewal: %w", err)
 	}
 	return nil
-}
-
-// addOperators counts operators; one that is offline is one line, with what
-// hangs on it.
-func (s *Summary) addOperators(t *Tracker, ops []operators.Operator, statuses []SenderStatus, beats map[string]Beats) {
-	behind := map[string]int{}
-	for _, sender := range statuses {
-		behind[sender.OperatorID]++
-	}
-	for i := range ops {
-		op := &ops[i]
-		t.Judge(op, beats[op.ID])
-		if op.State == operators.OperatorRevoked {
-			s.Operators[StatusRevoked]++
-			continue
-		}
-		s.Operators[op.Health.State]++
-		if op.Health.State == StateOffline {
-			s.Attention = append(s.Attention, Attention{
-				Kind: AttentionOperator, Object: op.ID, Since: op.Health.LastSeenAt,
-				Why:     fmt.Sprintf("no heartbeat for more than 180 s; its %d senders are not measured", behind[op.ID]),
-				Command: "ikhnos operator get " + op.ID,
-			})
-		}
-	}
-}
-
-// addSenders counts senders and lists those in need, by what is wrong.
-func (s *Summary) addSenders(statuses []SenderStatus) {
-	kinds := []struct{ status, kind, why string }{
-		{StatusSilent, AttentionSilent, "was accepted before, and is quiet for longer than its silentAfter"},
-		{StatusExpired, AttentionExpired, "its newest certificate has ended"},
-		{StatusRenewalFailing, AttentionRenewal, "its certificate is past renewBy and has no successor"},
-		{StatusRefused, AttentionRefused, "its last requests were refused"},
-	}
-	for _, sender := range statuses {
-		s.Senders[sender.Status]++
-	}
-	for _, kind := range kinds {
-		for _, sender := range statuses {
-			if sender.Status != kind.status {
-				continue
-			}
-			s.Attention = append(s.Attention, Attention{
-				Kind: kind.kind, Object: sender.Name, Since: sender.LastAcceptedAt, Why: kind.why,
-				Command: "ikhnos sender get " + sender.HolderID + " --operator " + sender.OperatorID,
-			})
-		}
-	}
 }
 
 // all reads every page of a list.

@@ -86,7 +86,7 @@ func TestUnconfirmed(t *testing.T) {
 		{"held and lifted after it", func() { cut(operators.RevokeHold)(); restore() }, []string{certificate}},
 	} {
 		step.do()
-		s, err := (&Tracker{store: store}).Summarize(ctx, actor, ops)
+		s, err := New(store, ops, func() ServerFacts { return ServerFacts{} }).Summarize(ctx, actor, ops)
 		require.NoError(t, err)
 		var got []string
 		for _, a := range s.Attention {

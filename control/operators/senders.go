@@ -166,6 +166,16 @@ func (s *Service) findSenders(ctx context.Context, a Actor, f SenderFilter, p Pa
 	return list, err
 }
 
+// AllSenders are the senders of every organisation, for metrics.
+func AllSenders(tx *ledger.Tx) ([]Sender, error) {
+	senders, err := collect(tx, scanSender, selectSender+` WHERE s.removed_at IS NULL AND o.state <> 'deleted'
+		ORDER BY s.operator_id, s.holder_id`)
+	if err != nil {
+		return nil, fmt.Errorf("listing senders: %w", err)
+	}
+	return senders, nil
+}
+
 const selectSender = `SELECT s.name, s.holder_id, s.kind, s.operator_id, s.org_id, s.state, s.address, s.receipt_id,
 	s.created_at, s.replaced_serials, COALESCE(s.replaced_until, 0), o.destination_operator
 	FROM senders s JOIN operators o ON o.id = s.operator_id`

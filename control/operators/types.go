@@ -133,25 +133,30 @@ const (
 )
 
 // Operator is an aggregating collector with its own CA. Address is the host:port
-// at which senders elsewhere dial it, empty until one was recorded. Health is
-// filled by whoever knows it; Warnings only in the answer to a creation.
+// at which senders elsewhere dial it, empty until one was recorded. Health, Status,
+// Certificates and Reported are filled by whoever knows them; Warnings only in the answer to
+// a creation.
 type Operator struct {
-	ID               string            `json:"id"`
-	Name             string            `json:"name"`
-	Role             OperatorRole      `json:"role"`
-	Destination      *Destination      `json:"destination,omitempty"`
-	Labels           map[string]string `json:"labels"`
-	SourceClusterIDs []string          `json:"sourceClusterIds"`
-	Address          string            `json:"address"`
-	Exposure         Exposure          `json:"exposure"`
-	Heartbeat        Switch            `json:"heartbeat"`
-	State            OperatorState     `json:"state"`
-	ClientCAScope    string            `json:"clientCaScope"`
-	ReceiverAuth     string            `json:"receiverAuth"`
-	CreatedAt        time.Time         `json:"createdAt"`
-	RevokedAt        *time.Time        `json:"revokedAt,omitempty"`
-	Health           *Health           `json:"health,omitempty"`
-	Warnings         []string          `json:"warnings,omitempty"`
+	ID               string               `json:"id"`
+	Name             string               `json:"name"`
+	Role             OperatorRole         `json:"role"`
+	Destination      *Destination         `json:"destination,omitempty"`
+	Labels           map[string]string    `json:"labels"`
+	SourceClusterIDs []string             `json:"sourceClusterIds"`
+	Address          string               `json:"address"`
+	Exposure         Exposure             `json:"exposure"`
+	Heartbeat        Switch               `json:"heartbeat"`
+	State            OperatorState        `json:"state"`
+	ClientCAScope    string               `json:"clientCaScope"`
+	ReceiverAuth     string               `json:"receiverAuth"`
+	CreatedAt        time.Time            `json:"createdAt"`
+	RevokedAt        *time.Time           `json:"revokedAt,omitempty"`
+	Health           *Health              `json:"health,omitempty"`
+	Status           string               `json:"status,omitempty"` // one word for all of it
+	Certificates     *CertificateStanding `json:"certificates,omitempty"`
+	// Reported is what its last heartbeat said of itself.
+	Reported *controlapi.Heartbeat `json:"reported,omitempty"`
+	Warnings []string              `json:"warnings,omitempty"`
 
 	// HeartbeatMinted says that a heartbeat secret exists.
 	HeartbeatMinted bool `json:"-"`
@@ -163,6 +168,28 @@ type Health struct {
 	State      string     `json:"state"`
 	LastSeenAt *time.Time `json:"lastSeenAt,omitempty"`
 	Reporting  bool       `json:"reporting"`
+}
+
+// CertificateWord says how certificates stand.
+type CertificateWord string
+
+// Words for certificates (ST-1): renewal fails after renewBy without a newer
+// leaf, or when the last attempt was refused.
+const (
+	CertificateNone           CertificateWord = "none"
+	CertificateOK             CertificateWord = "ok"
+	CertificateRenewalFailing CertificateWord = "renewal_failing"
+	CertificateExpired        CertificateWord = "expired"
+)
+
+// CertificateStanding is computed when an operator is read: the worst word of its
+// receiver's leaf and of the newest leaves of its configured senders, and of those
+// the soonest end (ST-1 to ST-4). A date is absent when there is no leaf.
+type CertificateStanding struct {
+	State            CertificateWord `json:"state"`
+	ReceiverNotAfter *time.Time      `json:"receiverNotAfter,omitempty"`
+	ReceiverRenewBy  *time.Time      `json:"receiverRenewBy,omitempty"`
+	SendersNotAfter  *time.Time      `json:"sendersNotAfter,omitempty"`
 }
 
 // OperatorRequest creates an operator. ID is optional in a POST and taken from

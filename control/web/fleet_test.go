@@ -60,7 +60,7 @@ func newFleet(t testing.TB) *fleet {
 	require.NoError(t, err)
 	f.Actor, err = f.Operators.Authenticate(t.Context(), f.Secret)
 	require.NoError(t, err)
-	f.Tracker = liveness.New(f.Store, f.Operators)
+	f.Tracker = liveness.New(f.Store, f.Operators, func() liveness.ServerFacts { return liveness.ServerFacts{} })
 	return f
 }
 

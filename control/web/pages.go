@@ -52,16 +52,9 @@ func (s *site) overview(r *http.Request, a operators.Actor) (content, error) {
 	}
 	c := content{Title: "Overview", CLI: "ikhnos status", Body: body}
 	if shown > 0 {
-		c.Worst = worst(attentionStates[summary.Attention[0].Kind])
+		c.Worst = worst(summary.Attention[0].Kind)
 	}
 	return c, nil
-}
-
-// operatorRow is an operator with its state and its newest receiver leaf.
-type operatorRow struct {
-	operators.Operator
-	Status   string
-	Receiver *ledger.Entry
 }
 
 func (s *site) operators(r *http.Request, a operators.Actor) (content, error) {
@@ -72,45 +65,21 @@ func (s *site) operators(r *http.Request, a operators.Actor) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	rows, err := s.describe(r.Context(), a, ops, "")
-	if err != nil {
+	judged := make([]*operators.Operator, len(ops))
+	for i := range ops {
+		judged[i] = &ops[i]
+	}
+	if err := s.Liveness.Judge(r.Context(), a.OrgID, judged...); err != nil {
 		return content{}, err
 	}
-	slices.SortStableFunc(rows, func(a, b operatorRow) int {
-		return cmp.Or(rank(a.Status)-rank(b.Status), cmp.Compare(a.Name, b.Name))
+	slices.SortStableFunc(ops, func(a, b operators.Operator) int {
+		return cmp.Or(liveness.Rank(a.Status)-liveness.Rank(b.Status), cmp.Compare(a.Name, b.Name))
 	})
-	c := content{Title: "Operators", CLI: "ikhnos operator list", Body: rows}
-	if len(rows) > 0 {
-		c.Worst = worst(rows[0].Status)
+	c := content{Title: "Operators", CLI: "ikhnos operator list", Body: ops}
+	if len(ops) > 0 {
+		c.Worst = worst(ops[0].Status)
 	}
 	return c, nil
-}
-
-// describe finds the state of operators, of one when operatorID is set.
-func (s *site) describe(ctx context.Context, a operators.Actor, ops []operators.Operator, operatorID string) ([]operatorRow, error) {
-	leaves, err := all(func(p operators.Page) ([]ledger.Entry, string, error) {
-		return s.entries(ctx, ledger.Filter{
-			OrgID: a.OrgID, OperatorID: operatorID, Role: ledger.RoleReceiver, Newest: true, Limit: p.Limit, Cursor: p.Cursor,
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	receivers := make(map[string]*ledger.Entry, len(leaves))
-	for i := range leaves {
-		receivers[leaves[i].OperatorID] = &leaves[i]
-	}
-	beats, err := s.Liveness.Last(ctx, a.OrgID)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]operatorRow, 0, len(ops))
-	for _, op := range ops {
-		s.Liveness.Judge(&op, beats[op.ID])
-		receiver := receivers[op.ID]
-		rows = append(rows, operatorRow{op, operatorState(&op, receiver, s.Store.Now()), receiver})
-	}
-	return rows, nil
 }
 
 // all reads a list to its end.
@@ -130,7 +99,7 @@ func all[T any](list func(operators.Page) ([]T, string, error)) (items []T, err 
 }
 
 type operatorBody struct {
-	Operator operatorRow
+	Operator operators.Operator
 	Senders  []liveness.SenderStatus
 	Leaves   []ledger.Entry
 	Next     string // path of the next part of the ledger
@@ -165,25 +134,24 @@ func (s *site) operator(r *http.Request, a operators.Actor) (content, error) {
 }
 
 // oneOperator reads an operator and how its senders stand, worst first.
-func (s *site) oneOperator(ctx context.Context, a operators.Actor, id string) (operatorRow, []liveness.SenderStatus, error) {
+func (s *site) oneOperator(ctx context.Context, a operators.Actor, id string) (operators.Operator, []liveness.SenderStatus, error) {
 	op, err := s.Operators.GetOperator(ctx, a, id)
-	if err != nil {
-		return operatorRow{}, nil, err
+	if err == nil {
+		err = s.Liveness.Judge(ctx, a.OrgID, &op)
 	}
-	rows, err := s.describe(ctx, a, []operators.Operator{op}, id)
 	if err != nil {
-		return operatorRow{}, nil, err
+		return operators.Operator{}, nil, err
 	}
 	senders, err := all(func(p operators.Page) ([]operators.Sender, string, error) {
 		list, err := s.Operators.ListSenders(ctx, a, id, p)
 		return list.Items, list.NextCursor, err
 	})
 	if err != nil {
-		return operatorRow{}, nil, err
+		return operators.Operator{}, nil, err
 	}
-	statuses, err := s.Liveness.Describe(ctx, a.OrgID, senders)
-	slices.SortStableFunc(statuses, func(a, b liveness.SenderStatus) int { return rank(a.Status) - rank(b.Status) })
-	return rows[0], statuses, err
+	statuses, err := s.Liveness.Describe(ctx, senders)
+	slices.SortStableFunc(statuses, func(a, b liveness.SenderStatus) int { return liveness.Rank(a.Status) - liveness.Rank(b.Status) })
+	return op, statuses, err
 }
 
 type clustersBody struct {

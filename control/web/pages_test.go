@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/ikhnos/continuum/control/liveness"
 	"github.com/ikhnos/continuum/control/operators"
 )
 
@@ -53,7 +54,7 @@ func TestEachStateInWords(t *testing.T) {
 	b.seed()
 	b.Pending("c9")
 	b.Clock.Advance(10 * time.Minute)
-	require.Contains(t, words(b.page("/")), "▲ Offline op-eu 10 min ago no heartbeat for more than 180 s; its 1 senders are not measured ikhnos operator get op-eu")
+	require.Contains(t, words(b.page("/")), "▲ Offline op-eu 10 min ago its one sender is not measured ikhnos operator get op-eu")
 	require.Contains(t, words(b.page("/")), "1 waiting for approval")
 	require.Contains(t, b.page("/"), "<title>Offline · Overview · Ikhnos</title>")
 	require.Contains(t, words(b.page("/operators/op-eu")), "– Not measured c1")
@@ -64,7 +65,7 @@ func TestEachStateInWords(t *testing.T) {
 	_, err := b.Operators.RevokeSender(t.Context(), b.Actor, "op-eu", "c1", operators.RevokeRequest{Reason: operators.RevokeRetired, Note: "laptop stolen"})
 	require.NoError(t, err)
 	require.Contains(t, words(b.page("/operators/op-eu")), "✕ Revoked c1")
-	require.Contains(t, words(b.page("/")), "✕ Unconfirmed")
+	require.Contains(t, words(b.page("/")), "✕ Not confirmed")
 	require.Contains(t, words(b.page("/audit")), "initial cut off op-eu-export-c1, reason: retired, note: laptop stolen.")
 	require.Contains(t, words(b.page("/certificates?state=revoked")), "✕ Revoked op-eu-export-c1")
 
@@ -163,7 +164,7 @@ func TestPagesAreWellMade(t *testing.T) {
 	}
 	response, css := b.get("/ui/style.css")
 	require.Equal(t, "text/css; charset=utf-8", response.Header.Get("Content-Type"))
-	for _, tone := range tones {
+	for _, tone := range liveness.Tones {
 		require.Contains(t, css, "."+string(tone)+" ")
 	}
 }

@@ -18,8 +18,7 @@ import (
 
 // functions are what the templates say things with.
 var functions = template.FuncMap{
-	"look":        lookOf,
-	"attention":   func(kind string) look { return lookOf(attentionStates[kind]) },
+	"look":        liveness.LookOf,
 	"leafLook":    leafLook,
 	"clusterLook": clusterLook,
 	"ago":         func(t any, now time.Time) string { return ago(instant(t), now) },
@@ -55,7 +54,7 @@ func ago(t, now time.Time) string {
 	if d < time.Second {
 		return "now"
 	}
-	return length(d) + " ago"
+	return liveness.Length(d) + " ago"
 }
 
 // until says when something ends, before or after now.
@@ -63,24 +62,7 @@ func until(t, now time.Time) string {
 	if t.Before(now) {
 		return "ended " + ago(t, now)
 	}
-	return "in " + length(t.Sub(now))
-}
-
-// length is a duration in its largest whole unit.
-func length(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d/time.Second))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d/time.Minute))
-	case d < 2*day:
-		return fmt.Sprintf("%d h", int(d/time.Hour))
-	case d < 730*day:
-		return fmt.Sprintf("%d d", int(d/day))
-	default:
-		return fmt.Sprintf("%d years", int(d/(365*day)))
-	}
+	return "in " + liveness.Length(t.Sub(now))
 }
 
 func labels(m map[string]string) string {
@@ -115,21 +97,21 @@ func signals(s liveness.SenderStatus) string {
 
 // counted is one state and how many are in it.
 type counted struct {
-	Look  look
+	Look  liveness.Look
 	Count int
 }
 
 // counts lists states by rank, those of nobody left out.
 func counts(m map[string]int) []counted {
 	states := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		if d := rank(a) - rank(b); d != 0 {
+		if d := liveness.Rank(a) - liveness.Rank(b); d != 0 {
 			return d
 		}
 		return strings.Compare(a, b)
 	})
 	list := make([]counted, 0, len(states))
 	for _, s := range states {
-		list = append(list, counted{lookOf(s), m[s]})
+		list = append(list, counted{liveness.LookOf(s), m[s]})
 	}
 	return list
 }
