@@ -15,6 +15,7 @@ import (
 	"github.com/ikhnos/continuum/distributions"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/identity"
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // overlays change what a machine shared by five collectors needs; all else is
@@ -119,15 +120,15 @@ func (f *Fleet) startCollector(ctx context.Context, id, role string, config []by
 // Run starts the process of a collector that is stopped, on what it has on disk,
 // and waits until its pipelines run.
 func (f *Fleet) Run(ctx context.Context, c *Collector) error {
-	process, err := startProcess(f.cfg.Dir, c.name, c.env, f.cfg.Collector, c.args...)
+	child, err := process.Start(f.cfg.Dir, c.name, c.env, f.cfg.Collector, c.args...)
 	if err != nil {
 		return err
 	}
-	c.Process = process
+	c.Process = child
 	if !slices.Contains(f.order, c.name) {
 		f.order = append(f.order, c.name)
 	}
-	return poll(ctx, c.name, f.processes(), func(ctx context.Context) error {
+	return process.Poll(ctx, c.name, f.processes(), func(ctx context.Context) error {
 		return answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/", c.healthPort))
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // Ids of the fleet. The forger is the cluster that claims to be the other one and
@@ -48,13 +49,15 @@ type Fleet struct {
 	// SinkURL is the page that shows what the sink keeps.
 	SinkURL string
 	URL     string // of the control server, its web page included
-	Pin     string // of the control server's CA
+	// MetricsAddress is where the control server shows its metrics, host:port.
+	MetricsAddress string
+	Pin            string // of the control server's CA
 	// TokenFile holds the first admin token.
 	TokenFile string
 
 	cfg        Config
 	ports      *ports
-	server     *Process
+	server     *process.Process
 	sinkPort   int
 	sinkPage   *http.Server
 	collectors map[string]*Collector
@@ -64,7 +67,7 @@ type Fleet struct {
 // Collector is one continuum-collector of the fleet. GRPCPort takes OTLP: with
 // mTLS on an operator, in clear from applications on a cluster.
 type Collector struct {
-	*Process
+	*process.Process
 	GRPCPort, HTTPPort, MetricsPort int
 	// StateDir holds its certificates (receiver/, export/) and policy cache.
 	StateDir string
@@ -144,22 +147,20 @@ func (f *Fleet) Stop() {
 func (f *Fleet) Collector(id string) *Collector { return f.collectors[id] }
 
 // Server returns the process of the control server.
-func (f *Fleet) Server() *Process { return f.server }
+func (f *Fleet) Server() *process.Process { return f.server }
 
 // Failure returns the first process that has ended by itself, as an error.
 func (f *Fleet) Failure() error {
 	for _, p := range f.processes() {
-		select {
-		case <-p.done:
-			return p.failure()
-		default:
+		if err := p.Ended(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (f *Fleet) processes() []*Process {
-	var all []*Process
+func (f *Fleet) processes() []*process.Process {
+	var all []*process.Process
 	if f.server != nil {
 		all = append(all, f.server)
 	}
@@ -179,14 +180,15 @@ func (f *Fleet) startServer(ctx context.Context, otlpPort int) error {
 	f.TokenFile = filepath.Join(data, "admin.token")
 	address := fmt.Sprintf("127.0.0.1:%d", f.ports.takeUsual(8443))
 	f.URL = "https://" + address
-	server, err := startProcess(f.cfg.Dir, "server", []string{
+	f.MetricsAddress = fmt.Sprintf("127.0.0.1:%d", f.ports.take())
+	server, err := process.Start(f.cfg.Dir, "server", []string{
 		fmt.Sprintf("OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:%d", otlpPort),
 		"OTEL_SERVICE_NAME=ikhnos",
 		"OTEL_BSP_SCHEDULE_DELAY=500",
 	}, f.cfg.Ikhnos, "server",
 		"--data-dir", data,
 		"--listen", address,
-		"--metrics-listen", fmt.Sprintf("127.0.0.1:%d", f.ports.take()),
+		"--metrics-listen", f.MetricsAddress,
 		"--public-url", f.URL,
 		"--leaf-lifetime", f.cfg.LeafLifetime.String(),
 	)
@@ -194,12 +196,12 @@ func (f *Fleet) startServer(ctx context.Context, otlpPort int) error {
 		return err
 	}
 	f.server = server
-	return poll(ctx, "the control server", f.processes(), func(ctx context.Context) error {
-		log, err := os.ReadFile(server.Log)
+	return process.Poll(ctx, "the control server", f.processes(), func(ctx context.Context) error {
+		log, err := server.Output()
 		if err != nil {
 			return err
 		}
-		f.Pin = pinPattern.FindString(string(log))
+		f.Pin = pinPattern.FindString(log)
 		token, err := os.ReadFile(f.TokenFile)
 		if err != nil || f.Pin == "" {
 			return errors.Join(err, errors.New("the server has not printed its pin yet"))
@@ -281,7 +283,7 @@ func (p *ports) take() int {
 }
 
 func (p *ports) takeUsual(port int) int {
-	got, err := freePort(port)
+	got, err := process.FreePort(port)
 	if err != nil && p.err == nil {
 		p.err = err
 	}

@@ -81,12 +81,12 @@ type Sink struct {
 }
 
 // NewSink makes a sink. onRecord, which may be nil, is called for every record
-// in the order of arrival.
-func NewSink(now func() time.Time, onRecord func(Record)) *Sink {
+// in the order of arrival. Options are of its gRPC server.
+func NewSink(now func() time.Time, onRecord func(Record), options ...grpc.ServerOption) *Sink {
 	s := &Sink{
 		now:      now,
 		onRecord: onRecord,
-		server:   grpc.NewServer(),
+		server:   grpc.NewServer(options...),
 		records:  map[stream][]Record{},
 		counts:   map[string]int{},
 		changed:  make(chan struct{}),

@@ -17,6 +17,7 @@ import (
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/identity"
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // Options of the demo.
@@ -100,7 +101,7 @@ func (f *Fleet) watch(ctx context.Context) (context.Context, func()) {
 		go func() {
 			select {
 			case <-p.Done():
-				cancel(p.failure())
+				cancel(p.Ended())
 			case <-ctx.Done():
 			}
 		}()
@@ -249,7 +250,7 @@ func (s *story) renewed(ctx context.Context) error {
 	holder := identity.SenderName(RegionalID, ClusterID)
 	s.say("renewal", "due a third into the life of %s, a few seconds from now", holder)
 	var old, renewed ledger.Entry
-	err := poll(ctx, "a renewal of "+holder, s.fleet.processes(), func(ctx context.Context) error {
+	err := process.Poll(ctx, "a renewal of "+holder, s.fleet.processes(), func(ctx context.Context) error {
 		entries, err := s.fleet.API.Certificates(ctx, apiclient.CertificateFilter{Operator: RegionalID, Holder: holder})
 		if err != nil {
 			return err
@@ -288,7 +289,7 @@ func (s *story) cutOff(ctx context.Context) error {
 	}
 	s.say("cut off", "%s: committed, receipt %s", name, receipt.ReceiptID)
 	var bitten controlapi.ReceiptInstance
-	err = poll(ctx, "the cut-off to bite", s.fleet.processes(), func(ctx context.Context) error {
+	err = process.Poll(ctx, "the cut-off to bite", s.fleet.processes(), func(ctx context.Context) error {
 		r, err := s.fleet.API.Receipt(ctx, receipt.ReceiptID)
 		if err != nil {
 			return err

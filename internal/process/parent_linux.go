@@ -1,7 +1,7 @@
 // Copyright The Continuum Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package demo
+package process
 
 import (
 	"os/exec"

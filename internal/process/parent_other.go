@@ -3,10 +3,10 @@
 
 //go:build !linux
 
-package demo
+package process
 
 import "os/exec"
 
-// endWithParent has no counterpart here: a demo that is killed leaves its
+// endWithParent has no counterpart here: a parent that is killed leaves its
 // children, one that is stopped does not.
 func endWithParent(*exec.Cmd) {}
