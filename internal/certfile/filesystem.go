@@ -21,6 +21,9 @@ type filesystem interface {
 	removeAll(path string) error
 }
 
+// storage is where writers write: the disk, but in tests.
+var storage filesystem = disk{}
+
 // disk is the real one.
 type disk struct{}
 

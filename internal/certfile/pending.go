@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 )
 
@@ -28,14 +27,14 @@ func Pending(dir string) ([]byte, error) {
 // SavePending keeps the key of a request before it leaves. When it returns nil
 // the key is durable.
 func SavePending(dir string, keyPEM []byte) error {
-	if err := (writer{dir: dir, fs: disk{}}).savePending(keyPEM); err != nil {
+	if err := newWriter(dir).savePending(keyPEM); err != nil {
 		return fmt.Errorf("keeping the pending key: %w", err)
 	}
 	return nil
 }
 
 func (w writer) savePending(keyPEM []byte) error {
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+	if err := w.makeDirectory(w.dir); err != nil {
 		return err
 	}
 	defer lock(w.dir)()
@@ -62,7 +61,8 @@ func DropPending(dir string, keyPEM []byte) error {
 	if err != nil || text == nil || !bytes.Equal(text, keyPEM) {
 		return err
 	}
-	if err := os.Remove(filepath.Join(dir, FilePending)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Not synced: a key that comes back is known to be in use, or is refused again.
+	if err := newWriter(dir).remove(filepath.Join(dir, FilePending)); err != nil {
 		return fmt.Errorf("removing the pending key: %w", err)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 // returns nil, g is durable; after an error, or a power cut, the directory holds
 // what it held before or g.
 func Publish(dir string, g *Generation) error {
-	return writer{dir: dir, fs: disk{}}.publish(g)
+	return newWriter(dir).publish(g)
 }
 
 // Recover makes a directory that a crash or a damaged disk left behind usable
@@ -28,7 +28,7 @@ func Publish(dir string, g *Generation) error {
 // Leftovers that cannot be removed, as on a read-only mount, stay: they are in
 // nobody's way. While another program publishes, nothing is known to be one.
 func Recover(dir string) (*Generation, error) {
-	return writer{dir: dir, fs: disk{}}.recover()
+	return newWriter(dir).recover()
 }
 
 func (w writer) recover() (*Generation, error) {
@@ -62,13 +62,15 @@ type writer struct {
 	fs  filesystem
 }
 
+func newWriter(dir string) writer { return writer{dir: dir, fs: storage} }
+
 // publish is a recipe whose order is the safety.
 func (w writer) publish(g *Generation) error {
 	if err := g.Check(); err != nil {
 		return fmt.Errorf("publishing a certificate: %w", err)
 	}
 	// 1. The directory, for us alone, and no leftovers in the way.
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+	if err := w.makeDirectory(w.dir); err != nil {
 		return fmt.Errorf("making the certificate directory: %w", err)
 	}
 	defer lock(w.dir)()
@@ -97,6 +99,27 @@ func (w writer) publish(g *Generation) error {
 }
 
 func (w writer) target() string { return target(w.dir) }
+
+// makeDirectory makes a directory, and those above it, where they are missing.
+// Each is durable before something is written into it.
+func (w writer) makeDirectory(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := w.makeDirectory(above); err != nil {
+			return err
+		}
+	}
+	if err := w.fs.mkdir(dir); err != nil {
+		if info, statErr := os.Stat(dir); statErr == nil && info.IsDir() {
+			return nil // another program made it meanwhile
+		}
+		return err
+	}
+	return w.fs.syncDir(above)
+}
 
 // convert makes plain files of a usable set the generation in force.
 func (w writer) convert() error {

@@ -27,7 +27,7 @@ func newClient(t testing.TB, s *testserver.Server) *controlclient.Client {
 	t.Helper()
 	transport, err := controlclient.PinnedTransport([]string{s.Pin}, nil)
 	require.NoError(t, err)
-	client, err := controlclient.New(&http.Client{Transport: transport, Timeout: 10 * time.Second}, s.URL, time.Now)
+	client, err := controlclient.New(&http.Client{Transport: transport, Timeout: time.Minute}, s.URL, time.Now)
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client

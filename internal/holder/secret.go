@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ikhnos/continuum/internal/certfile"
 )
@@ -46,14 +48,22 @@ func NewSecretStore(client SecretClient, name string) Store {
 	return &secretStore{client: client, name: name}
 }
 
-// NewInClusterSecretStore returns a store in a Secret of the cluster that this
-// pod runs in, with the account of the pod.
-func NewInClusterSecretStore(namespace, name string) (Store, error) {
-	config, err := rest.InClusterConfig()
+// OpenSecretStore returns a store in a Secret of the cluster that this pod runs in,
+// with the account of the pod; where KUBECONFIG names a file, of the cluster and
+// with the account that stand there.
+func OpenSecretStore(namespace, name string) (Store, error) {
+	config, err := clusterConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster of this pod: %w", err)
+		return nil, fmt.Errorf("finding the cluster of this pod (elsewhere KUBECONFIG names one): %w", err)
 	}
 	return secretStoreAt(config, namespace, name)
+}
+
+func clusterConfig() (*rest.Config, error) {
+	if file := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); file != "" {
+		return clientcmd.BuildConfigFromFlags("", file)
+	}
+	return rest.InClusterConfig()
 }
 
 // secretStoreAt speaks JSON, which every API server reads.

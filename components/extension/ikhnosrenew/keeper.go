@@ -31,6 +31,7 @@ type keeper struct {
 	cfg       CertificateConfig
 	holder    *holder.Holder
 	server    server // nil when nothing calls it
+	frozen    func(dir string) []string
 	telemetry *metadata.TelemetryBuilder
 	logger    *zap.Logger
 	changed   func() // tells the extension that the standing changed
@@ -89,10 +90,20 @@ func (k *keeper) begin() {
 	} else {
 		k.logger.Info("certificate is in place", fields...)
 	}
-	if k.cfg.follows() && !k.cfg.KubernetesSecret.HasValue() && !certfile.Swapped(k.cfg.Directory) {
+	k.checkMount()
+	k.record(status)
+}
+
+// checkMount warns of a directory in which a new certificate never shows, or in
+// which its parts may show one by one.
+func (k *keeper) checkMount() {
+	mounts := k.frozen(k.cfg.Directory)
+	switch {
+	case len(mounts) > 0:
+		k.logger.Warn("certificate is mounted with subPath and never changes: mount the directory", zap.Strings("mounts", mounts))
+	case k.cfg.follows() && !k.cfg.KubernetesSecret.HasValue() && !certfile.Swapped(k.cfg.Directory):
 		k.logger.Warn("directory to follow is not swapped as one: a Secret mounted with subPath never changes, mount the directory")
 	}
-	k.record(status)
 }
 
 // look counts and logs what one look at the certificate brought.

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/ikhnos/continuum/components/extension/ikhnosrenew/internal/metadata"
+	"github.com/ikhnos/continuum/internal/certfile"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/controlclient"
 	"github.com/ikhnos/continuum/internal/holder"
@@ -43,8 +44,9 @@ type renewer struct {
 	telemetry *metadata.TelemetryBuilder
 	reporter  *reporter
 
-	// now and secrets are the real ones, but in tests.
+	// These are the real ones, but in tests.
 	now       func() time.Time
+	frozen    func(dir string) []string
 	newStore  func(namespace, name string) (holder.Store, error)
 	newServer func(ctx context.Context, host component.Host) (server, error)
 
@@ -74,7 +76,8 @@ func newRenewer(cfg *Config, set extension.Settings) (*renewer, error) {
 		telemetry: telemetry,
 		reporter:  newReporter(),
 		now:       time.Now,
-		newStore:  holder.NewInClusterSecretStore,
+		frozen:    certfile.Frozen,
+		newStore:  holder.OpenSecretStore,
 	}
 	if id, ok := set.Resource.Attributes().Get("service.instance.id"); ok {
 		r.instance = id.AsString()
@@ -235,6 +238,7 @@ func (r *renewer) newKeeper(label string, cfg CertificateConfig) (*keeper, error
 	return &keeper{
 		label:     label,
 		cfg:       cfg,
+		frozen:    r.frozen,
 		holder:    holder.New(set),
 		server:    r.server,
 		telemetry: r.telemetry,

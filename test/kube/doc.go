@@ -1,0 +1,10 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kube starts a real Kubernetes API server and its store on loopback, for
+// tests of what we ask of one: [Start]. It has RBAC, ServiceAccount tokens and an
+// audit log, and no nodes or controllers, so pods are stored and never run.
+//
+// CONTINUUM_TEST_KUBE names the folder of the programs etcd and kube-apiserver;
+// scripts/test builds them with scripts/tool and sets it.
+package kube
