@@ -36,36 +36,45 @@ type conn struct {
 	buffer []byte
 }
 
-// post sends in as JSON with one more header, which may be empty, and reads a
-// good answer into out.
+// post sends body and reads a good answer into out.
 func (c *conn) post(ctx context.Context, path, header string, body []byte, out any) error {
+	text, err := c.call(ctx, path, header, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, out)
+}
+
+// call sends body as JSON with one more header line, which may be empty, and
+// returns the body of a good answer.
+func (c *conn) call(ctx context.Context, path, header string, body []byte) ([]byte, error) {
 	if c.tls == nil {
 		if err := c.dial(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	c.buffer = append(c.buffer[:0], "POST "+path+" HTTP/1.1\r\nHost: "+c.address+"\r\nContent-Type: application/json\r\n"+header+"Content-Length: "...)
 	c.buffer = strconv.AppendInt(c.buffer, int64(len(body)), 10)
 	c.buffer = append(append(c.buffer, "\r\n\r\n"...), body...)
 	if _, err := c.tls.Write(c.buffer); err != nil {
-		return err
+		return nil, err
 	}
 	response, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.fresh {
 		c.close()
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("the server answered %s: %s", response.Status, text)
+		return nil, fmt.Errorf("the server answered %s: %s", response.Status, text)
 	}
-	return json.Unmarshal(text, out)
+	return text, nil
 }
 
 func (c *conn) dial(ctx context.Context) error {

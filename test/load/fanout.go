@@ -43,7 +43,7 @@ func fanOutPart(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	f := &fleet{server: s, fail: cancel, polls: make([]*poll, o.Operators)}
 	defer f.running.Wait()
@@ -51,7 +51,7 @@ func fanOutPart(ctx context.Context, o Options) error {
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	if err := s.await(ctx, func() error {
+	if err := await(ctx, s.Process, func(context.Context) error {
 		if n := int(f.waiting.Load()); n != o.Operators {
 			return fmt.Errorf("%d of %d operators wait", n, o.Operators)
 		}
@@ -66,7 +66,7 @@ func fanOutPart(ctx context.Context, o Options) error {
 	if err := f.atOnce(ctx, o); err != nil {
 		return err
 	}
-	now, peak, err := s.memory()
+	now, peak, err := s.Memory()
 	o.printf("%-44s %.0f MiB now, %.0f MiB at most\n", "resident memory:", mib(now), mib(peak))
 	return err
 }
@@ -114,7 +114,7 @@ func (f *fleet) prepare(ctx context.Context) error {
 
 // oneByOne revokes a sender of each operator, o.Workers calls at a time.
 func (f *fleet) oneByOne(ctx context.Context, o Options) error {
-	r, err := measure(ctx, f.process, o.Workers, len(f.polls), func(ctx context.Context, _, i int, _ func(time.Time)) error {
+	r, err := measure(ctx, f.Process, o.Workers, len(f.polls), func(ctx context.Context, _, i int, _ func(time.Time)) error {
 		began := time.Now()
 		receipt, err := f.api.RevokeSender(ctx, operatorName(i), cutOneByOne, operators.RevokeCompromised, "", 0)
 		if err != nil {

@@ -33,7 +33,7 @@ func heartbeatPart(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	all := make([]beater, o.Beating)
 	if err := parallel(ctx, setupWorkers, o.Beating, func(ctx context.Context, _, i int) error {
 		id := fmt.Sprintf("op-h%d", i)
@@ -65,7 +65,7 @@ func heartbeatPart(ctx context.Context, o Options) error {
 		more.add(round)
 	}
 	o.printf("%-44s %.0f/s, p50 %.1f ms, p99 %.1f ms\n", "from then on:", more.rate(), ms(more.quantile(0.5)), ms(more.quantile(0.99)))
-	now, peak, err := s.memory()
+	now, peak, err := s.Memory()
 	o.printf("%-44s %.0f MiB now, %.0f MiB at most\n", "resident memory:", mib(now), mib(peak))
 	return err
 }
@@ -73,7 +73,7 @@ func heartbeatPart(ctx context.Context, o Options) error {
 // beat sends n heartbeats, in turn over the connections.
 func (s *server) beat(ctx context.Context, all []beater, n int) (result, error) {
 	started := time.Now().UTC().Truncate(time.Second)
-	return measure(ctx, s.process, beatWorkers, n, func(ctx context.Context, _, i int, done func(time.Time)) error {
+	return measure(ctx, s.Process, beatWorkers, n, func(ctx context.Context, _, i int, done func(time.Time)) error {
 		body := &controlapi.Heartbeat{
 			Version: "bench", Instance: "bench", StartedAt: started, Status: controlapi.HealthOK,
 			Certificates: []controlapi.HeartbeatCertificate{},

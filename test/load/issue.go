@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func issuePart(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	turns := o.Pairs * (o.Kept + o.Fresh)
 	holders, err := s.senders(ctx, o, turns+tracedRequests/renewalsEach)
 	if err != nil {
@@ -44,7 +45,7 @@ func issuePart(ctx context.Context, o Options) error {
 		if peer, err = startStepCA(ctx, o); err != nil {
 			return fmt.Errorf("preparing step-ca: %w", err)
 		}
-		defer peer.stop()
+		defer peer.Stop()
 	}
 	o.printf("\nDurable renewals, %d workers, HTTP/1.1 over TLS 1.3, each for a new key made before\n", o.Workers)
 	o.printf("ikhnos: POST renew with a holder proof; step-ca: POST rekey over mTLS, bbolt\n")
@@ -63,7 +64,7 @@ func issuePart(ctx context.Context, o Options) error {
 	if err := s.printSyncs(ctx, o, peer, holders); err != nil {
 		return err
 	}
-	now, peak, err := s.memory()
+	now, peak, err := s.Memory()
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (s *server) enrollAll(ctx context.Context, o Options, requests []keyRequest
 	conns, closeAll := s.conns(o.Workers, false)
 	defer closeAll()
 	all := make([]controlclient.Holder, len(tokens))
-	r, err := measure(ctx, s.process, o.Workers, len(tokens), func(ctx context.Context, worker, i int, done func(time.Time)) error {
+	r, err := measure(ctx, s.Process, o.Workers, len(tokens), func(ctx context.Context, worker, i int, done func(time.Time)) error {
 		began := time.Now()
 		body, err := json.Marshal(controlapi.EnrollRequest{Token: tokens[i], CSR: string(requests[i].csr)})
 		if err != nil {
@@ -147,21 +148,28 @@ func closeConns(all []*conn) {
 	}
 }
 
-// renew gets the next certificate of a holder for a new key.
-func renew(ctx context.Context, c *conn, h controlclient.Holder, r keyRequest) (controlclient.Holder, error) {
-	body, err := json.Marshal(controlapi.RenewRequest{CSR: string(r.csr)})
-	if err != nil {
-		return h, err
-	}
-	proof, err := proofHeader(h, holderproof.Request{Method: http.MethodPost, Route: controlapi.RouteRenew, Body: body}, time.Now())
-	if err != nil {
-		return h, err
-	}
-	var certificate controlapi.Certificate
-	if err := c.post(ctx, controlapi.RouteRenew, proof, body, &certificate); err != nil {
-		return h, err
-	}
-	return holderOf(&certificate, r)
+// renewal is the next renewal of one holder, ready to be sent.
+type renewal struct {
+	keyRequest
+	body  []byte
+	proof string // header line
+}
+
+// newRenewals makes keys, requests and proofs for the holders with every core,
+// before anything is timed. A proof lives 30 s.
+func newRenewals(ctx context.Context, holders []controlclient.Holder) ([]renewal, error) {
+	all := make([]renewal, len(holders))
+	return all, parallel(ctx, runtime.NumCPU(), len(holders), func(_ context.Context, _, i int) (err error) {
+		r := &all[i]
+		if r.keyRequest, err = newKeyRequest("bench"); err != nil {
+			return err
+		}
+		if r.body, err = json.Marshal(controlapi.RenewRequest{CSR: string(r.csr)}); err != nil {
+			return err
+		}
+		r.proof, err = proofHeader(holders[i], holderproof.Request{Method: http.MethodPost, Route: controlapi.RouteRenew, Body: r.body}, time.Now())
+		return err
+	})
 }
 
 // compare lets the two servers take turns and prints each pair and the median.
@@ -198,31 +206,46 @@ func (r result) columns() string {
 }
 
 // renewTurn renews each sender's leaf renewalsEach times, each leaf by the one
-// before it.
+// before it: all senders once, then all of them again. What clients do in advance
+// or each on its own machine is not timed: keys, requests, proofs, and reading the
+// certificate in the answer.
 func (s *server) renewTurn(ctx context.Context, o Options, holders []controlclient.Holder, fresh bool) (result, error) {
-	requests, err := newKeyRequests(ctx, len(holders)*renewalsEach)
-	if err != nil {
-		return result{}, err
-	}
 	conns, closeAll := s.conns(o.Workers, fresh)
 	defer closeAll()
-	return measure(ctx, s.process, o.Workers, len(holders), func(ctx context.Context, worker, i int, done func(time.Time)) error {
-		for _, r := range requests[i*renewalsEach : (i+1)*renewalsEach] {
-			began := time.Now()
-			next, err := renew(ctx, conns[worker], holders[i], r)
-			if err != nil {
-				return err
-			}
-			done(began)
-			holders[i] = next
+	var turn result
+	answers := make([][]byte, len(holders))
+	for range renewalsEach {
+		renewals, err := newRenewals(ctx, holders)
+		if err != nil {
+			return turn, err
 		}
-		return nil
-	})
+		round, err := measure(ctx, s.Process, o.Workers, len(holders), func(ctx context.Context, worker, i int, done func(time.Time)) (err error) {
+			began := time.Now()
+			if answers[i], err = conns[worker].call(ctx, controlapi.RouteRenew, renewals[i].proof, renewals[i].body); err == nil {
+				done(began)
+			}
+			return err
+		})
+		if err != nil {
+			return turn, err
+		}
+		turn.add(round)
+		for i, answer := range answers {
+			var certificate controlapi.Certificate
+			if err := json.Unmarshal(answer, &certificate); err != nil {
+				return turn, err
+			}
+			if holders[i], err = holderOf(&certificate, renewals[i].keyRequest); err != nil {
+				return turn, err
+			}
+		}
+	}
+	return turn, nil
 }
 
 // printSyncs counts what each server makes durable, and how often.
 func (s *server) printSyncs(ctx context.Context, o Options, peer *stepCA, holders []controlclient.Holder) error {
-	ours, err := countSyncs(ctx, s.process, s.dir, func() error {
+	ours, err := countSyncs(ctx, s.Process, s.dir, func() error {
 		_, err := s.renewTurn(ctx, o, holders, false)
 		return err
 	})
@@ -235,7 +258,7 @@ func (s *server) printSyncs(ctx context.Context, o Options, peer *stepCA, holder
 	}
 	o.printf("\nfsync and fdatasync calls per certificate at %d workers (strace): ikhnos %.2f", o.Workers, float64(ours)/tracedRequests)
 	if peer != nil {
-		theirs, err := countSyncs(ctx, peer.process, peer.dir, func() error {
+		theirs, err := countSyncs(ctx, peer.Process, peer.dir, func() error {
 			_, err := peer.rekeyTurn(ctx, o, tracedRequests, false)
 			return err
 		})

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // result is what one turn measured.
@@ -58,10 +60,10 @@ func (r result) cost(of time.Duration) float64 {
 
 // measure calls one for 0 to n-1 by workers goroutines; one reports each request
 // it made through done with the time it began. The first error ends the turn.
-func measure(ctx context.Context, p *process, workers, n int, one func(ctx context.Context, worker, i int, done func(began time.Time)) error) (result, error) {
+func measure(ctx context.Context, p *process.Process, workers, n int, one func(ctx context.Context, worker, i int, done func(began time.Time)) error) (result, error) {
 	var mu sync.Mutex
 	var r result
-	began, server, generator := time.Now(), p.cpu(), ownCPU()
+	began, server, generator := time.Now(), p.CPU(), ownCPU()
 	err := parallel(ctx, workers, n, func(ctx context.Context, worker, i int) error {
 		var mine []time.Duration
 		err := one(ctx, worker, i, func(began time.Time) { mine = append(mine, time.Since(began)) })
@@ -70,7 +72,7 @@ func measure(ctx context.Context, p *process, workers, n int, one func(ctx conte
 		r.times = append(r.times, mine...)
 		return err
 	})
-	r.took, r.server, r.generator = time.Since(began), p.cpu()-server, ownCPU()-generator
+	r.took, r.server, r.generator = time.Since(began), p.CPU()-server, ownCPU()-generator
 	slices.Sort(r.times)
 	return r, err
 }

@@ -20,11 +20,12 @@ import (
 const (
 	PartIssue      = "issue"
 	PartFanOut     = "fanout"
+	PartRevocation = "revocation"
 	PartHeartbeats = "heartbeats"
 )
 
 // Parts lists all parts in the order in which they run.
-var Parts = []string{PartIssue, PartFanOut, PartHeartbeats}
+var Parts = []string{PartIssue, PartFanOut, PartRevocation, PartHeartbeats}
 
 // Options size a run. Every field but StepCA is needed.
 type Options struct {
@@ -43,6 +44,7 @@ type Options struct {
 	Peer int
 
 	Operators int           // that wait in long polls
+	Cuts      int           // of them, that have a sender which is cut off
 	Beating   int           // operators that send heartbeats, a connection each
 	BeatFor   time.Duration // how long
 }
@@ -52,11 +54,11 @@ type Options struct {
 const renewalsEach = 19
 
 // Default is what `make bench` runs: five pairs, 100,000 living leaves, 1,000
-// operators in long polls, 3,500 that beat.
+// operators in long polls, 200 of which lose a sender, 3,500 that beat.
 func Default() Options {
 	return Options{
 		Out: os.Stdout, Parts: Parts, Workers: 8, Pairs: 5, Kept: 800, Fresh: 210, Peer: 3,
-		Operators: 1000, Beating: 3500, BeatFor: 10 * time.Second,
+		Operators: 1000, Cuts: 200, Beating: 3500, BeatFor: 10 * time.Second,
 	}
 }
 
@@ -69,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, Options) error
-	}{{PartIssue, issuePart}, {PartFanOut, fanOutPart}, {PartHeartbeats, heartbeatPart}} {
+	}{{PartIssue, issuePart}, {PartFanOut, fanOutPart}, {PartRevocation, revocationPart}, {PartHeartbeats, heartbeatPart}} {
 		if !slices.Contains(o.Parts, part.name) {
 			continue
 		}

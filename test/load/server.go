@@ -22,6 +22,7 @@ import (
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/controlclient"
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // setupWorkers is how many calls at a time prepare a server. They share commits.
@@ -29,7 +30,7 @@ const setupWorkers = 16
 
 // server is one `ikhnos server` on SQLite with its defaults.
 type server struct {
-	*process
+	*process.Process
 	dir string
 	url string
 	pin string
@@ -51,27 +52,27 @@ func startServer(ctx context.Context, o Options) (*server, error) {
 	}
 	data := filepath.Join(dir, "data")
 	s := &server{dir: dir}
-	if s.process, err = startProcess(dir, "ikhnos", o.Ikhnos, "server", "--data-dir", data,
+	if s.Process, err = process.Start(dir, "ikhnos", nil, o.Ikhnos, "server", "--data-dir", data,
 		"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	err = s.await(ctx, func() error {
-		log, err := os.ReadFile(s.log)
+	err = await(ctx, s.Process, func(context.Context) error {
+		log, err := s.Output()
 		if err != nil {
 			return err
 		}
-		url := urlPattern.FindSubmatch(log)
-		if s.pin = pinPattern.FindString(string(log)); url == nil || s.pin == "" {
+		url := urlPattern.FindStringSubmatch(log)
+		if s.pin = pinPattern.FindString(log); url == nil || s.pin == "" {
 			return errors.New("the server has not said where it listens")
 		}
-		s.url = string(url[1])
+		s.url = url[1]
 		return nil
 	})
 	if err == nil {
 		err = errors.Join(s.administer(filepath.Join(data, "admin.token")), s.learnRoots(ctx))
 	}
 	if err != nil {
-		s.stop()
+		s.Stop()
 		return nil, err
 	}
 	return s, nil

@@ -15,11 +15,13 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // stepCA is one step-ca with bbolt and a PKI of its own.
 type stepCA struct {
-	*process
+	*process.Process
 	dir     string
 	address string
 	roots   *x509.CertPool
@@ -33,19 +35,20 @@ func startStepCA(ctx context.Context, o Options) (*stepCA, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
+	port, err := process.FreePort(0)
 	if err != nil {
 		return nil, err
 	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	authority, err := newStepAuthority(dir, address)
 	if err != nil {
 		return nil, err
 	}
 	c := &stepCA{dir: dir, address: address, roots: authority.roots}
-	if c.process, err = startProcess(dir, "step-ca", o.StepCA, authority.config); err != nil {
+	if c.Process, err = process.Start(dir, "step-ca", nil, o.StepCA, authority.config); err != nil {
 		return nil, err
 	}
-	err = c.await(ctx, func() error {
+	err = await(ctx, c.Process, func(ctx context.Context) error {
 		probe := c.conn(nil, true)
 		defer probe.close()
 		return probe.dial(ctx)
@@ -56,7 +59,7 @@ func startStepCA(ctx context.Context, o Options) (*stepCA, error) {
 		c.clients = append(c.clients, leaf)
 	}
 	if err != nil {
-		c.stop()
+		c.Stop()
 		return nil, err
 	}
 	return c, nil
@@ -103,28 +106,42 @@ func (c *stepCA) sign(ctx context.Context, authority *stepAuthority, name string
 	return leaf, nil
 }
 
-// rekeyTurn renews the workers' certificates n times, each for a new key.
+// rekeyTurn renews the workers' certificates n times, each for a new key. Requests
+// are made before anything is timed, and answers are read after.
 func (c *stepCA) rekeyTurn(ctx context.Context, o Options, n int, fresh bool) (result, error) {
 	requests, err := newKeyRequests(ctx, n)
 	if err != nil {
 		return result{}, err
+	}
+	bodies, answers := make([][]byte, n), make([][]byte, n)
+	for i := range bodies {
+		if bodies[i], err = json.Marshal(map[string]string{"csr": string(requests[i].csr)}); err != nil {
+			return result{}, err
+		}
 	}
 	conns := make([]*conn, o.Workers)
 	for i := range conns {
 		conns[i] = c.conn(&c.clients[i], fresh)
 	}
 	defer closeConns(conns)
-	return measure(ctx, c.process, o.Workers, n, func(ctx context.Context, worker, i int, done func(time.Time)) error {
+	turn, err := measure(ctx, c.Process, o.Workers, n, func(ctx context.Context, worker, i int, done func(time.Time)) (err error) {
 		began := time.Now()
-		body, err := json.Marshal(map[string]string{"csr": string(requests[i].csr)})
-		if err != nil {
-			return err
+		if answers[i], err = conns[worker].call(ctx, "/1.0/rekey", "", bodies[i]); err == nil {
+			done(began)
 		}
-		var got signed
-		if err := conns[worker].post(ctx, "/1.0/rekey", "", body, &got); err != nil {
-			return err
-		}
-		done(began)
-		return nil
+		return err
 	})
+	if err != nil {
+		return turn, err
+	}
+	for _, answer := range answers {
+		var got signed
+		if err := json.Unmarshal(answer, &got); err != nil {
+			return turn, err
+		}
+		if len(got.Chain) == 0 {
+			return turn, errors.New("the answer holds no certificate")
+		}
+	}
+	return turn, nil
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ikhnos/continuum/internal/process"
 )
 
 // syncCost is how long the disk under dir takes to make one page durable.
@@ -44,18 +46,18 @@ var errUntraced = errors.New("strace does not run here")
 
 // countSyncs counts the calls of fsync and fdatasync that a process makes while
 // during runs, by strace. It slows the process down, so nothing is timed then.
-func countSyncs(ctx context.Context, p *process, dir string, during func() error) (int, error) {
+func countSyncs(ctx context.Context, p *process.Process, dir string, during func() error) (int, error) {
 	out := filepath.Join(dir, "strace.out")
-	pid := strconv.Itoa(p.cmd.Process.Pid)
-	tracer, err := startProcess(dir, "strace", "strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", out, "-p", pid)
+	pid := strconv.Itoa(p.PID())
+	tracer, err := process.Start(dir, "strace", nil, "strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", out, "-p", pid)
 	if err != nil {
 		return 0, errors.Join(errUntraced, err)
 	}
-	if err := tracer.await(ctx, func() error { return traced(pid, tracer.cmd.Process.Pid) }); err != nil {
+	if err := await(ctx, tracer, func(context.Context) error { return traced(pid, tracer.PID()) }); err != nil {
 		return 0, errors.Join(errUntraced, err)
 	}
 	err = during()
-	tracer.stop() // the process goes on
+	tracer.Stop() // the process goes on
 	if err != nil {
 		return 0, err
 	}

@@ -4,9 +4,13 @@
 package certnameauth
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +28,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 
 	"github.com/ikhnos/continuum/components/extension/certnameauth/internal/metadata"
 	"github.com/ikhnos/continuum/components/extension/certnameauth/internal/senders"
@@ -148,6 +153,10 @@ func TestNamesThroughTLS(t *testing.T) {
 		{"common name alone", edit(func(c *x509.Certificate) { c.DNSNames, c.URIs = nil, nil }), "sender_unknown"},
 		{"wildcard", edit(func(c *x509.Certificate) { c.DNSNames, c.URIs = []string{"*"}, nil }), "sender_unknown"},
 		{"two senders", edit(func(c *x509.Certificate) { c.DNSNames = append(c.DNSNames, "op-abc-export-c2") }), "name_ambiguous"},
+		{"two common names", edit(func(c *x509.Certificate) {
+			name := pkix.AttributeTypeAndValue{Type: []int{2, 5, 4, 3}, Value: "op-abc-export-c2"}
+			c.Subject.ExtraNames = append(c.Subject.ToRDNSequence()[0], name)
+		}), "name_ambiguous"},
 		{"name of c2, URI of c1", edit(func(c *x509.Certificate) { c.DNSNames = []string{"op-abc-export-c2"} }), "name_ambiguous"},
 		{"both usages", edit(testpki.WithUsage(x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)), "usage_wrong"},
 		{"any usage", edit(testpki.WithUsage(x509.ExtKeyUsageAny)), "usage_wrong"},
@@ -170,36 +179,70 @@ func TestNamesThroughTLS(t *testing.T) {
 func TestSessionResumption(t *testing.T) {
 	ca := testpki.NewCA(t, operatorID)
 	r := newRig(t, ca, staticConfig("c1"), options{})
-	leaf := sender(t, ca, "c1")
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		cfg := r.clientTLS(leaf)
-		cfg.ClientSessionCache, cfg.MaxVersion = tls.NewLRUClientSessionCache(4), version
-		client := func() ptraceotlp.GRPCClient {
-			conn, err := grpc.NewClient(r.grpcAddr, grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = conn.Close() })
-			return ptraceotlp.NewGRPCClient(conn)
+	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+		for _, transport := range []string{"grpc", "http1", "http2"} {
+			t.Run(name+" "+transport, func(t *testing.T) {
+				leaf := sender(t, ca, "c1")
+				cfg := r.clientTLS(leaf)
+				cfg.ClientSessionCache, cfg.MaxVersion = tls.NewLRUClientSessionCache(4), version
+				a, state := r.sendOnce(t, cfg, transport)
+				requireAccepted(t, a)
+				require.False(t, state.DidResume)
+				a, state = r.sendOnce(t, cfg, transport)
+				requireAccepted(t, a)
+				require.True(t, state.DidResume)
+				assert.Equal(t, senders.SerialText(leaf.Cert.SerialNumber), r.sink.last().Auth.GetAttribute("sender.serial"))
+				r.ext.keeper.setCRL(revoking(t, ca, leaf))
+				defer r.ext.keeper.setCRL(nil)
+				a, state = r.sendOnce(t, cfg, transport)
+				requireRefused(t, a, "certificate_revoked", codes.PermissionDenied)
+				require.True(t, state.DidResume)
+			})
 		}
-		for range 3 {
-			requireAccepted(t, r.sendGRPC(client()))
-			assert.Equal(t, senders.SerialText(leaf.Cert.SerialNumber), r.sink.last().Auth.GetAttribute("sender.serial"))
-		}
-		r.ext.keeper.setCRL(revoking(t, ca, leaf))
-		requireRefused(t, r.sendGRPC(client()), "certificate_revoked", codes.PermissionDenied)
-		r.ext.keeper.setCRL(nil)
 	}
+}
+
+// sendOnce sends over a connection of its own and tells of its handshake.
+func (r *rig) sendOnce(t *testing.T, cfg *tls.Config, transport string) (answer, tls.ConnectionState) {
+	if transport == "grpc" {
+		conn, err := grpc.NewClient(r.grpcAddr, grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		var p peer.Peer
+		_, err = ptraceotlp.NewGRPCClient(conn).Export(t.Context(), request(), grpc.Peer(&p))
+		return grpcAnswer(err), p.AuthInfo.(credentials.TLSInfo).State
+	}
+	c := r.httpClient(nil, transport == "http2")
+	defer c.CloseIdleConnections()
+	c.Transport.(*http.Transport).TLSClientConfig = cfg.Clone()
+	resp, err := c.Post("https://"+r.httpAddr+"/v1/traces", contentProtobuf, bytes.NewReader(encoded(t, contentProtobuf)))
+	require.NoError(t, err)
+	return r.readAnswer(resp, contentProtobuf), *resp.TLS
 }
 
 // Unix sockets are no way around.
 func TestUnixSocket(t *testing.T) {
 	ca := testpki.NewCA(t, operatorID)
-	path := t.TempDir() + "/otlp.sock"
+	dir := t.TempDir()
+	overGRPC, overHTTP := dir+"/grpc.sock", dir+"/http.sock"
 	r := newRig(t, ca, staticConfig("c1"), options{receiver: func(cfg *otlpreceiver.Config) {
-		cfg.Protocols.GRPC.Get().NetAddr = confignet.AddrConfig{Endpoint: path, Transport: confignet.TransportTypeUnix}
+		cfg.Protocols.GRPC.Get().NetAddr = confignet.AddrConfig{Endpoint: overGRPC, Transport: confignet.TransportTypeUnix}
+		cfg.Protocols.HTTP.Get().ServerConfig.NetAddr = confignet.AddrConfig{Endpoint: overHTTP, Transport: confignet.TransportTypeUnix}
 	}})
-	r.grpcAddr = "unix://" + path
-	requireAccepted(t, r.sendGRPC(r.grpcClient(sender(t, ca, "c1"))))
-	requireRefused(t, r.sendGRPC(r.grpcClient(sender(t, ca, "c9"))), "sender_unknown", codes.PermissionDenied)
+	r.grpcAddr, r.httpAddr = "unix://"+overGRPC, "localhost"
+	for holder, check := range map[string]func(answer){
+		"c1": func(a answer) { requireAccepted(t, a) },
+		"c9": func(a answer) { requireRefused(t, a, "sender_unknown", codes.PermissionDenied) },
+	} {
+		check(r.sendGRPC(r.grpcClient(sender(t, ca, holder))))
+		for _, h2 := range []bool{false, true} {
+			c := r.httpClient(sender(t, ca, holder), h2)
+			c.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", overHTTP)
+			}
+			check(r.sendHTTP(c, contentProtobuf))
+		}
+	}
 }
 
 func TestDependencies(t *testing.T) {

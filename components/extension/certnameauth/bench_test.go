@@ -1,6 +1,8 @@
 // Copyright The Continuum Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package certnameauth
 
 import (
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,8 +43,13 @@ func without(cfg *otlpreceiver.Config) {
 	cfg.Protocols.HTTP.Get().ServerConfig.Middlewares = nil
 }
 
+// leastPairs is how many requests each receiver gets however short the benchmark is.
+const leastPairs = 500
+
 // BenchmarkReceiver compares the same receiver with and without the extension,
-// one request each in turn, so that both see the same machine. Bar: 97 %.
+// one request of 1,000 spans each in turn, so that both see the same machine. The
+// rates are those of the median; %of-without-by-cpu compares the processor time of
+// sender and receiver, which other programs do not distort. Bar: 97 %.
 func BenchmarkReceiver(b *testing.B) {
 	ca := testpki.NewCA(b, operatorID)
 	req := manySpans(1000)
@@ -70,21 +78,40 @@ func BenchmarkReceiver(b *testing.B) {
 			guarded := newRig(b, ca, staticConfig("c1"), options{})
 			sends := []func(){send(plain), send(guarded)}
 			var took [2][]time.Duration
+			var cpu [2]time.Duration
 			round := 0
-			for b.Loop() {
+			pair := func() {
 				round++ // neither is always the first
 				for k := range sends {
 					i := (k + round) % 2
-					began := time.Now()
+					began, used := time.Now(), processorTime()
 					sends[i]()
 					took[i] = append(took[i], time.Since(began))
+					cpu[i] += processorTime() - used
 				}
 				plain.sink.Reset()
 				guarded.sink.Reset()
 			}
-			b.ReportMetric(100*median(took[0]).Seconds()/median(took[1]).Seconds(), "%of-without")
+			for b.Loop() {
+				pair()
+			}
+			for round < leastPairs {
+				pair()
+			}
+			rate := func(i int) float64 { return 1 / median(took[i]).Seconds() }
+			b.ReportMetric(rate(0), "requests/s-without")
+			b.ReportMetric(rate(1), "requests/s-with")
+			b.ReportMetric(100*rate(1)/rate(0), "%of-without")
+			b.ReportMetric(100*cpu[0].Seconds()/cpu[1].Seconds(), "%of-without-by-cpu")
 		})
 	}
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // fails only for another who
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 func median(list []time.Duration) time.Duration {
@@ -101,9 +128,10 @@ func BenchmarkRefusedCalls(b *testing.B) {
 	b.ReportMetric(float64(grown)/1e6, "MB/200000-calls")
 }
 
-// The same with fewer calls in every test run.
+// The same with fewer calls in every test run. What a refusing tap leaves behind is
+// some kilobytes a call.
 func TestRefusedCallsLeaveNothing(t *testing.T) {
-	require.Less(t, refuseMany(t, 5_000), int64(10<<20))
+	require.Less(t, refuseMany(t, 1_000), int64(2<<20))
 }
 
 // refuseMany returns by how much the heap grew over n refused calls.
@@ -117,7 +145,7 @@ func refuseMany(t testing.TB, n int) int64 {
 		cancel()
 		require.Error(t, err)
 	}
-	for range 500 {
+	for range 200 {
 		call()
 	}
 	before := heap()

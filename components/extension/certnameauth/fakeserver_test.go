@@ -119,7 +119,13 @@ func (s *fakeServer) policy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// writeProblem answers as the contract has it, or without a reason as any other
+// server might.
 func writeProblem(w http.ResponseWriter, p *controlapi.Problem) {
+	if p.Reason == "" {
+		http.Error(w, http.StatusText(p.Status), p.Status)
+		return
+	}
 	w.Header().Set("Content-Type", controlapi.ProblemContentType)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
@@ -196,5 +202,5 @@ func policyConfig(t testing.TB, ca *testpki.CA, s *fakeServer) *Config {
 func (r *rig) inForce(epoch, number int64) {
 	r.t.Helper()
 	want := controlapi.Version{Epoch: epoch, Number: number}
-	require.Eventually(r.t, func() bool { return r.ext.gate.list.Load().Version() == want }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(r.t, func() bool { return r.ext.gate.list.Load().Version() == want }, waitLong, 5*time.Millisecond)
 }

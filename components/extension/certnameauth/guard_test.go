@@ -5,6 +5,7 @@ package certnameauth
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/ikhnos/continuum/internal/identityguard"
+	"github.com/ikhnos/continuum/internal/testpki"
 )
 
 const matrix = "../../../internal/identityguard/testdata/matrix/"
@@ -159,4 +161,45 @@ func TestGuardOverTwoFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(second, []byte("service: {extensions: []}\n"), 0o600))
 	err := collector(t, withGuard, matrix+"ok-regional.yaml", second).DryRun(t.Context())
 	require.ErrorContains(t, err, "certnameauth is defined and does not run")
+	require.ErrorContains(t, runs(t, withGuard, matrix+"ok-regional.yaml", second), "certnameauth is defined and does not run")
+
+	// A build without our converter does not start either: no receiver goes without
+	// a middleware that it names.
+	certificates := certificateFile(t)
+	require.ErrorContains(t, runs(t, nil, matrix+"ok-regional.yaml", certificates, second), `"certnameauth"`)
+	require.NoError(t, os.WriteFile(second, []byte("receivers: {otlp: {protocols: {grpc: {middlewares: [{id: certnameauth/other}]}}}}\n"), 0o600))
+	require.ErrorContains(t, runs(t, withGuard, matrix+"ok-regional.yaml", certificates, second), `"certnameauth/other"`)
+}
+
+// certificateFile is a configuration that gives the receiver of the matrix real
+// certificates.
+func certificateFile(t *testing.T) string {
+	ca := testpki.NewCA(t, operatorID)
+	dir := t.TempDir()
+	ca.Receiver(t).WriteDir(t, dir, ca)
+	path := filepath.Join(dir, "certificates.yaml")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `
+receivers: {otlp: {protocols: {
+  grpc: {tls: &tls {cert_file: %[1]s/tls.crt, key_file: %[1]s/tls.key, client_ca_file: %[1]s/ca.crt}},
+  http: {tls: *tls}}}}`, dir), 0o600))
+	return path
+}
+
+// case-46: so do the other lists of a second file: middlewares, receivers,
+// processors, exempt receivers.
+func TestSecondFileThatOpensAWay(t *testing.T) {
+	for name, tt := range map[string]struct{ text, problem string }{
+		"no middleware":      {"receivers: {otlp: {protocols: {http: {middlewares: []}}}}", "protocol http"},
+		"no client CA":       {`receivers: {otlp: {protocols: {grpc: {tls: {client_ca_file: ""}}}}}`, "does not ask for client certificates"},
+		"one more receiver":  {"receivers: {nop: }\nservice: {pipelines: {traces: {receivers: [otlp, nop]}}}", "its senders cannot be verified"},
+		"one more pipeline":  {"receivers: {nop: }\nservice: {pipelines: {traces/more: {receivers: [nop], exporters: [nop]}}}", "its senders cannot be verified"},
+		"no processors":      {"service: {pipelines: {traces: {processors: []}}}", "no continuumidentity with sender comes first"},
+		"an exempt receiver": {"extensions: {certnameauth: {guard: {exempt_receivers: [nop]}}}\nreceivers: {nop: }\nservice: {pipelines: {traces: {receivers: [otlp, nop]}}}", "exempt and verified receivers are mixed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			second := filepath.Join(t.TempDir(), "second.yaml")
+			require.NoError(t, os.WriteFile(second, []byte(tt.text), 0o600))
+			require.ErrorContains(t, collector(t, withGuard, matrix+"ok-regional.yaml", second).DryRun(t.Context()), tt.problem)
+		})
+	}
 }

@@ -6,6 +6,8 @@ package certnameauth
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -161,6 +163,9 @@ func staticConfig(holders ...string) *Config {
 
 func newRig(t testing.TB, ca *testpki.CA, cfg *Config, opts options) *rig {
 	t.Helper()
+	if cfg.RequestTimeout == defaultRequestTimeout {
+		cfg.RequestTimeout = 365 * 24 * time.Hour // no test that moves the clock or runs slowly ends a request by it
+	}
 	require.NoError(t, cfg.Validate())
 	r := &rig{t: t, ca: ca, clock: &clock{}, host: newTestHost(), sink: new(sink)}
 	core, logs := observer.New(zap.DebugLevel)
@@ -217,12 +222,19 @@ func (r *rig) startReceiver(opts options) {
 	})
 }
 
+// freeAddr is a loopback address that was free, of those that no outgoing
+// connection takes in the meantime.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 25000+rand.IntN(7000)))
+		if err == nil {
+			require.NoError(t, l.Close())
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 func (r *rig) clientTLS(leaf *testpki.Leaf) *tls.Config {
@@ -247,7 +259,7 @@ func (r *rig) httpClient(leaf *testpki.Leaf, h2 bool) *http.Client {
 		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	}
 	r.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return &http.Client{Transport: transport, Timeout: waitLong}
 }
 
 func oneSpan() ptrace.Traces {

@@ -6,6 +6,7 @@ package certnameauth
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -21,7 +22,8 @@ import (
 	"github.com/ikhnos/continuum/internal/testpki"
 )
 
-const waitLong, tick = 10 * time.Second, 10 * time.Millisecond
+// waitLong bounds waits for what comes at once on an idle machine.
+const waitLong, tick = 2 * time.Minute, 10 * time.Millisecond
 
 func revoke(p *controlapi.Policy, i int, state controlapi.SenderState) *controlapi.Policy {
 	p.Senders[i].State = state
@@ -138,19 +140,22 @@ func TestNoPolicyYet(t *testing.T) {
 // A server that answers 401, 403, 404 or 410 to everything changes nothing: only
 // a signed policy denies.
 func TestFailedRefreshesChangeNothing(t *testing.T) {
+	t.Parallel() // it waits for refreshes, of which there is one in two seconds
 	ca := testpki.NewCA(t, operatorID)
 	s := newFakeServer(t, ca)
 	s.publish(signPolicy(t, ca, policyOf(1, 1, "c1")))
 	r := newRig(t, ca, policyConfig(t, ca, s), options{})
 	r.inForce(1, 1)
 	held := r.wires(sender(t, ca, "c1"))
-	for _, reason := range []controlapi.Reason{
-		controlapi.ReasonNotFound, controlapi.ReasonLeafRevoked, controlapi.ReasonProofInvalid, controlapi.ReasonOperatorRevoked,
+	for _, problem := range []*controlapi.Problem{
+		{Status: http.StatusNotFound}, // of a server that is none of ours
+		controlapi.NewProblem(controlapi.ReasonNotFound, ""), controlapi.NewProblem(controlapi.ReasonLeafRevoked, ""),
+		controlapi.NewProblem(controlapi.ReasonProofInvalid, ""), controlapi.NewProblem(controlapi.ReasonOperatorRevoked, ""),
 	} {
 		before := s.pollCount()
-		s.fail(controlapi.NewProblem(reason, ""))
+		s.fail(problem)
 		r.ext.gate.refresh.raise()
-		require.Eventually(t, func() bool { return s.pollCount() > before }, waitLong, tick, reason)
+		require.Eventually(t, func() bool { return s.pollCount() > before }, waitLong, tick, problem)
 		for _, w := range held {
 			requireAccepted(t, w.send())
 		}
@@ -165,6 +170,7 @@ func TestFailedRefreshesChangeNothing(t *testing.T) {
 // trap-10: an older policy, one of another CA or operator, and an edited one are
 // not taken.
 func TestPoliciesThatAreNotTaken(t *testing.T) {
+	t.Parallel()
 	ca, foreign := testpki.NewCA(t, operatorID), testpki.NewCA(t, operatorID)
 	s := newFakeServer(t, ca)
 	s.publish(signPolicy(t, ca, revoke(policyOf(2, 5, "c1", "c2"), 0, controlapi.SenderRevoked)))
@@ -203,6 +209,7 @@ func TestPoliciesThatAreNotTaken(t *testing.T) {
 // A name that the policy lacks on a leaf that is younger: kept, and the policy is
 // asked for at once, at most every two seconds.
 func TestSenderNotYetKnown(t *testing.T) {
+	t.Parallel()
 	ca := testpki.NewCA(t, operatorID)
 	s := newFakeServer(t, ca)
 	first := policyOf(1, 1, "c1")
@@ -274,6 +281,7 @@ func TestRestartWithoutServer(t *testing.T) {
 
 // max_staleness refuses retryably, and the age survives a restart.
 func TestStalePolicy(t *testing.T) {
+	t.Parallel()
 	ca := testpki.NewCA(t, operatorID)
 	s := newFakeServer(t, ca)
 	cfg := policyConfig(t, ca, s)

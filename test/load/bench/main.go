@@ -35,6 +35,7 @@ func run() error {
 	flag.IntVar(&o.Kept, "kept", o.Kept, "holders that renew in a turn over kept connections")
 	flag.IntVar(&o.Fresh, "fresh", o.Fresh, "holders that renew in a turn with a connection each")
 	flag.IntVar(&o.Operators, "operators", o.Operators, "operators in long polls")
+	flag.IntVar(&o.Cuts, "cuts", o.Cuts, "of these, operators whose sender is cut off")
 	flag.IntVar(&o.Beating, "beating", o.Beating, "operators that send heartbeats")
 	flag.Parse()
 	o.Parts = strings.Split(*parts, ",")
