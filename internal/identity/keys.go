@@ -53,24 +53,40 @@ func fold(c byte) (folded byte, ok bool) {
 	return c, 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
 }
 
-// opening marks the bytes with which a spelling of some key may begin. It rules
-// out almost every key of real data by a look at one or two bytes.
-type opening struct{ first, second [256]bool }
+// opening tells by five bytes, without a branch between them, that a key is no
+// spelling of any form: each position holds, for every byte, the forms that may
+// have it there. Forms share seven bits; the eighth stands for a key that begins
+// with what a spelling may put in front.
+type opening [5][256]uint8
 
-// add marks the first byte of a normal form, in both cases, and every byte that
-// a spelling may put in front of it. The second byte of a spelling is that of the
-// form, or what could as well have been the first.
-func (o *opening) add(form string) {
-	for c := range o.first {
-		folded, ok := fold(byte(c))
-		o.first[c] = o.first[c] || !ok || folded == form[0]
-		o.second[c] = o.second[c] || o.first[c] || len(form) > 1 && folded == form[1]
+// openingGap is the eighth bit.
+const openingGap = 1 << 7
+
+// add marks the n-th form. A spelling that begins with a letter or digit has the
+// bytes of the form, in either case, up to the first underscore or the end.
+func (o *opening) add(form string, n int) {
+	passed := false // that point
+	for at := range o {
+		here := at >= len(form) || form[at] == '_'
+		for c := range o[at] {
+			folded, isWord := fold(byte(c))
+			if passed || here && !isWord || !here && folded == form[at] {
+				o[at][c] |= 1 << (n % 7)
+			}
+			if at > 0 || !isWord {
+				o[at][c] |= openingGap
+			}
+		}
+		passed = passed || here
 	}
 }
 
-// may is false only for a key that begins with another letter or digit.
+// may is false only for a key that has a normal form, and another than these.
 func (o *opening) may(key string) bool {
-	return len(key) < 2 || o.first[key[0]] && o.second[key[1]]
+	if len(key) < len(o) {
+		return key == "" || o[0][key[0]] != 0
+	}
+	return o[0][key[0]]&o[1][key[1]]&o[2][key[2]]&o[3][key[3]]&o[4][key[4]] != 0
 }
 
 // KeySet is a set of keys in which every spelling of a member is one too. It is
@@ -90,7 +106,7 @@ func NewKeySet(keys ...string) *KeySet {
 		if form == "" {
 			continue
 		}
-		s.opening.add(form)
+		s.opening.add(form, len(s.forms))
 		if len(s.forms) == 0 || len(form) < s.shortest {
 			s.shortest = len(form)
 		}
@@ -101,7 +117,7 @@ func NewKeySet(keys ...string) *KeySet {
 }
 
 // May is false only for a key that is neither a member nor free of letters and
-// digits. It looks at two bytes at most and is meant to be asked first.
+// digits. It looks at five bytes at most and is meant to be asked first.
 func (s *KeySet) May(key string) bool { return s.opening.may(key) }
 
 // Has reports whether key is a spelling of a member.
@@ -129,12 +145,12 @@ type Reserved struct {
 func NewReserved(more ...string) *Reserved {
 	r := &Reserved{more: NewKeySet(more...)}
 	r.opening = r.more.opening
-	r.opening.add(reservedWord)
+	r.opening.add(reservedWord, len(r.more.forms))
 	return r
 }
 
 // May is false only for a key that is neither reserved nor free of letters and
-// digits. It looks at two bytes at most and is meant to be asked first.
+// digits. It looks at five bytes at most and is meant to be asked first.
 func (r *Reserved) May(key string) bool { return r.opening.may(key) }
 
 // Has reports whether key is reserved.

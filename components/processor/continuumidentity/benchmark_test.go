@@ -18,6 +18,9 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 )
 
+// benchRequest is how many spans a request has.
+const benchRequest = 1000
+
 // benchSpans makes clean spans in ten resources, with names of attributes as
 // real data has them.
 func benchSpans(spans, attributes int) ptrace.Traces {
@@ -91,29 +94,66 @@ func perSpan(b *testing.B, spans int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(spans), "ns/span")
 }
 
-// BenchmarkStripAndStamp is the work alone: 1,000 spans in which nothing is
-// reserved, with the stamps of an earlier hop on the resource. The first shape is
-// the one that the promises name.
-func BenchmarkStripAndStamp(b *testing.B) {
-	small := benchSpans(1000, 10)
-	for _, rs := range small.ResourceSpans().All() {
+// shape is a request to measure with.
+type shape struct {
+	name string
+	td   ptrace.Traces
+}
+
+// benchShapes are requests in which nothing is reserved. The first is the one that
+// the promises name.
+func benchShapes() []shape {
+	events := benchSpans(benchRequest, 10)
+	for _, rs := range events.ResourceSpans().All() {
 		for _, span := range rs.ScopeSpans().At(0).Spans().All() {
 			span.Events().AppendEmpty().Attributes().PutStr("exception.type", "value")
 		}
 	}
-	for shape, td := range map[string]ptrace.Traces{"40_attributes": benchSpans(1000, 40), "10_attributes_1_event": small} {
+	return []shape{{"40 attributes", benchSpans(benchRequest, 40)}, {"10 attributes and an event", events}}
+}
+
+// through is the work alone, on a request that carries the stamps of the first round.
+func through(p consumer.Traces, td ptrace.Traces) func() error {
+	ctx := as(clusterSender())
+	return func() error { return p.ConsumeTraces(ctx, td) }
+}
+
+// relay is what a collector does with a request: it decodes it, strips and
+// stamps in the way given, and encodes it again.
+func relay(t testing.TB, c contender) func() error {
+	wire, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(benchSpans(benchRequest, 40))
+	require.NoError(t, err)
+	encode, err := consumer.NewTraces(func(_ context.Context, td ptrace.Traces) error {
+		_, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
+		return err
+	})
+	require.NoError(t, err)
+	p, ctx := c.make(t, encode), as(clusterSender())
+	return func() error {
+		td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
+		if err != nil {
+			return err
+		}
+		return p.ConsumeTraces(ctx, td)
+	}
+}
+
+func loop(b *testing.B, way func() error) {
+	require.NoError(b, way())
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := way(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	perSpan(b, benchRequest)
+}
+
+// BenchmarkStripAndStamp is the work alone.
+func BenchmarkStripAndStamp(b *testing.B) {
+	for _, shape := range benchShapes() {
 		for _, c := range contenders[1:] {
-			b.Run(shape+"/"+c.name, func(b *testing.B) {
-				p, ctx := c.make(b, consumertest.NewNop()), as(clusterSender())
-				require.NoError(b, p.ConsumeTraces(ctx, td))
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := p.ConsumeTraces(ctx, td); err != nil {
-						b.Fatal(err)
-					}
-				}
-				perSpan(b, 1000)
-			})
+			b.Run(shape.name+"/"+c.name, func(b *testing.B) { loop(b, through(c.make(b, consumertest.NewNop()), shape.td)) })
 		}
 	}
 }
@@ -121,7 +161,7 @@ func BenchmarkStripAndStamp(b *testing.B) {
 // BenchmarkForged is the same when every span and resource carries a forged
 // identity. The time of the copy that each round needs is in the line "none".
 func BenchmarkForged(b *testing.B) {
-	forged := benchSpans(1000, 40)
+	forged := benchSpans(benchRequest, 40)
 	visitTraces(forged, func(_ level, m pcommon.Map) {
 		m.PutStr("Continuum.Cluster.Id", "forged")
 		m.PutStr("continuum.cluster.id", "forged")
@@ -136,35 +176,14 @@ func BenchmarkForged(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			perSpan(b, 1000)
+			perSpan(b, benchRequest)
 		})
 	}
 }
 
-// BenchmarkPipeline is what a collector does with a request: it decodes it, here
-// strips and stamps, and encodes it again.
+// BenchmarkPipeline is the share of it in what a collector does with a request.
 func BenchmarkPipeline(b *testing.B) {
-	wire, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(benchSpans(1000, 40))
-	require.NoError(b, err)
-	encode, err := consumer.NewTraces(func(_ context.Context, td ptrace.Traces) error {
-		_, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
-		return err
-	})
-	require.NoError(b, err)
 	for _, c := range contenders {
-		b.Run(c.name, func(b *testing.B) {
-			p, ctx := c.make(b, encode), as(clusterSender())
-			b.ReportAllocs()
-			for b.Loop() {
-				td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := p.ConsumeTraces(ctx, td); err != nil {
-					b.Fatal(err)
-				}
-			}
-			perSpan(b, 1000)
-		})
+		b.Run(c.name, func(b *testing.B) { loop(b, relay(b, c)) })
 	}
 }

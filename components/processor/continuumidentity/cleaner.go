@@ -39,8 +39,9 @@ func (c *cleaner) clean(m pcommon.Map) (removed int64) {
 // finds reports whether clean may have to change a map.
 func (c *cleaner) finds(m pcommon.Map) bool {
 	if c.labels == noLabels { // the usual case, and twice as fast
+		reserved := c.reserved
 		for key, value := range m.All() {
-			if c.reserved.May(key) && (c.reserved.Has(key) || isTransparent(key, value)) {
+			if reserved.May(key) && (reserved.Has(key) || isTransparent(key, value)) {
 				return true
 			}
 		}

@@ -89,7 +89,7 @@ func runFanOut(t *testing.T) (consumer.Traces, map[string]*consumertest.TracesSi
 		col.Shutdown()
 		assert.NoError(t, <-done)
 	})
-	require.Eventually(t, func() bool { return col.GetState() == otelcol.StateRunning }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return col.GetState() == otelcol.StateRunning }, time.Minute, 5*time.Millisecond)
 	return entry, sinks
 }
 

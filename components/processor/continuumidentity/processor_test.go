@@ -186,7 +186,7 @@ func TestRulesOfReplacedSendersAreFreed(t *testing.T) {
 		defer cache.mu.RUnlock()
 		return len(cache.rules)
 	}
-	assert.Eventually(t, func() bool { return size() == 1 }, 10*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return size() == 1 }, time.Minute, time.Millisecond)
 	assert.NotNil(t, cache.get(kept))
 	runtime.KeepAlive(kept)
 }
