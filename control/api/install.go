@@ -5,55 +5,50 @@ package api
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/ikhnos/continuum/control/install"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
-	"github.com/ikhnos/continuum/internal/identity"
+	"github.com/ikhnos/continuum/internal/version"
 )
 
 // InstallRequest asks for an operator's install commands. An empty format is
 // shell.
 type InstallRequest struct {
-	Format string `json:"format,omitempty"`
+	Format install.Format `json:"format,omitempty"`
 }
 
 // Install is how an operator is installed, block by block. Its secrets are shown
 // once; those before them are dead. Warnings say what keeps a command from
 // working elsewhere.
 type Install struct {
-	Format    string         `json:"format"`
-	ExpiresAt time.Time      `json:"expiresAt"` // of the enrolment tokens
-	Blocks    []InstallBlock `json:"blocks"`
-	Warnings  []string       `json:"warnings,omitempty"`
+	Format    install.Format  `json:"format"`
+	ExpiresAt time.Time       `json:"expiresAt"` // of the enrolment tokens
+	Blocks    []install.Block `json:"blocks"`
+	Warnings  []string        `json:"warnings,omitempty"`
 }
 
-// InstallBlock is one command: where it runs, what it does, its text. It may be
-// run twice.
-type InstallBlock struct {
-	Where string `json:"where"`
-	Title string `json:"title"`
-	Text  string `json:"text"`
+func (i *Install) warn(format string, args ...any) {
+	i.Warnings = append(i.Warnings, fmt.Sprintf(format, args...))
 }
-
-const (
-	formatShell      = "shell"
-	installNamespace = "continuum-system"
-	inItsCluster     = "in the operator's cluster"
-	defaultPort      = "4317"
-)
 
 // install prints an operator's commands again with fresh secrets (IN-10 to IN-13).
 func (s *Server) install(ctx context.Context, r *request, in InstallRequest) (*Install, error) {
-	if in.Format != "" && in.Format != formatShell {
+	out := &Install{Format: in.Format}
+	if in.Format == "" {
+		out.Format = install.Shell
+	}
+	if !slices.Contains(install.Formats(), out.Format) {
 		p := controlapi.NewProblem(controlapi.ReasonValidationFailed, "")
-		p.Errors = []controlapi.FieldError{{Field: "format", Detail: "must be one of: " + formatShell}}
+		p.Errors = []controlapi.FieldError{{Field: "format", Detail: fmt.Sprintf("must be one of: %v", install.Formats())}}
 		return nil, p
 	}
 	op, err := s.cfg.Operators.GetOperator(ctx, r.actor, r.id("id"))
@@ -63,118 +58,115 @@ func (s *Server) install(ctx context.Context, r *request, in InstallRequest) (*I
 	if err := s.cfg.Operators.RecordReissue(ctx, r.actor, op.ID); err != nil {
 		return nil, err
 	}
-	out := &Install{Format: formatShell}
-	values := map[string]any{
-		"operator": map[string]any{"id": op.ID, "name": op.Name, "labels": op.Labels},
-		"receiver": map[string]any{"requireAuth": true, "auth": map[string]any{"enabled": false}, "tls": map[string]any{"enabled": true, "mtls": true}},
-		"service":  map[string]any{"type": serviceTypes[op.Exposure]},
+	facts := install.Operator{Operator: &op, Server: s.installServer(r.Request, out), Charts: install.Charts{Registry: s.cfg.ChartRegistry, Version: version.Version}}
+	token, err := s.cfg.Operators.MintToken(ctx, r.actor, op.ID, operators.TokenRequest{Role: controlapi.RoleReceiver})
+	if err != nil {
+		return nil, err
 	}
-	server := s.publicURL(r.Request, out)
-	if err := s.installCertificates(ctx, r, &op, server, out, values); err != nil {
+	facts.Receiver, out.ExpiresAt = secretOf(token), token.ExpiresAt
+	if err := s.installExport(ctx, r, &facts, out); err != nil {
 		return nil, err
 	}
 	if op.Heartbeat == operators.SwitchOn {
-		secret, err := s.cfg.Operators.MintHeartbeat(ctx, r.actor, op.ID)
+		minted, err := s.cfg.Operators.MintHeartbeat(ctx, r.actor, op.ID)
 		if err != nil {
 			return nil, err
 		}
-		name := op.ID + "-heartbeat"
-		out.secret("the heartbeat secret", name, "secret", secret.Secret)
-		values["heartbeat"] = map[string]any{"enabled": true, "url": server + controlapi.RouteHeartbeat, "auth": map[string]any{"secretName": name}}
+		facts.Heartbeat = install.Secret{Value: minted.Secret}
 	}
-	return out, out.helm(op.ID, values)
+	if err := s.installSources(ctx, r, &facts, out); err != nil {
+		return nil, err
+	}
+	out.Blocks = facts.Blocks(out.Format)
+	return out, nil
 }
 
-// serviceTypes are the chart's words for how far an operator reaches (IN-6).
-var serviceTypes = map[operators.Exposure]string{
-	operators.ExposureCluster:      "ClusterIP",
-	operators.ExposureNodePort:     "NodePort",
-	operators.ExposureLoadBalancer: "LoadBalancer",
+func secretOf(t operators.Token) install.Secret {
+	return install.Secret{Value: t.Token, EndsAt: t.ExpiresAt}
 }
 
-// installCertificates mints the tokens by which the receiver and, towards another
-// operator, the exporter enrol.
-func (s *Server) installCertificates(ctx context.Context, r *request, op *operators.Operator, server string, out *Install, values map[string]any) error {
-	token, err := s.cfg.Operators.MintToken(ctx, r.actor, op.ID, operators.TokenRequest{Role: controlapi.RoleReceiver})
+// installExport adds the way to the operator that this one sends to, if any, and
+// the token by which it enrols there.
+func (s *Server) installExport(ctx context.Context, r *request, facts *install.Operator, out *Install) error {
+	d := facts.Operator.Destination
+	if d == nil || d.Kind != operators.DestinationOperator {
+		return nil
+	}
+	next, err := s.cfg.Operators.GetOperator(ctx, r.actor, d.OperatorID)
 	if err != nil {
 		return err
 	}
-	out.ExpiresAt = token.ExpiresAt
-	renew := map[string]any{"enabled": true, "server": server, "caPin": s.cfg.CAPin, "receiverTokenSecretName": op.ID + "-receiver-token"}
-	values["renew"] = renew
-	out.secret("the one-use token of its receiver", op.ID+"-receiver-token", "token", token.Token)
-	switch d := op.Destination; {
-	case d == nil:
-	case d.Kind == operators.DestinationOTLP:
-		values["export"] = map[string]any{"otlp": map[string]any{"endpoint": d.Endpoint}}
-	default:
-		next, err := s.cfg.Operators.GetOperator(ctx, r.actor, d.OperatorID)
+	link, token, err := s.installLink(ctx, r, &next, facts.Operator.ID, out)
+	if err != nil {
+		return err
+	}
+	facts.Destination, facts.Export = &link, token
+	return nil
+}
+
+// installSources points the clusters that were named at the operator's creation at
+// it (IN-2, IN-10). One that may not send now is left out, and said.
+func (s *Server) installSources(ctx context.Context, r *request, facts *install.Operator, out *Install) error {
+	for _, id := range facts.Operator.SourceClusterIDs {
+		link, token, err := s.installLink(ctx, r, facts.Operator, id, out)
+		var refusal *controlapi.Problem
+		if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError {
+			out.warn("Cluster %s is left out: it may not send to %s now (%s).", id, facts.Operator.ID, refusal.Reason)
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		token, err := s.cfg.Operators.MintToken(ctx, r.actor, next.ID, operators.TokenRequest{Role: controlapi.RoleSender, Sender: op.ID})
-		if err != nil {
-			return err
-		}
-		renew["exportTokenSecretName"] = op.ID + "-export-token"
-		out.secret("the one-use token towards its destination", op.ID+"-export-token", "token", token.Token)
-		values["export"] = map[string]any{"otlp": map[string]any{
-			"endpoint": dialled(&next), "tls": map[string]any{"mtls": true, "serverName": identity.StableName(next.ID)},
-		}}
+		facts.Sources = append(facts.Sources, install.Sender{
+			Server: facts.Server, Charts: facts.Charts, HolderID: id, Link: link, Token: token, Collector: install.Continuum,
+		})
 	}
 	return nil
 }
 
-// dialled is the recorded address of an operator or, until there is one, the name
-// of its Service (AD-19, AD-20).
-func dialled(op *operators.Operator) string {
-	if op.Address != "" {
-		return op.Address
+// installLink is a sender's way to an operator and a token for it. It warns once of
+// an operator without a recorded address (AD-19).
+func (s *Server) installLink(ctx context.Context, r *request, to *operators.Operator, holderID string, out *Install) (install.Link, install.Secret, error) {
+	sender, err := s.cfg.Operators.GetSender(ctx, r.actor, to.ID, holderID)
+	if err != nil {
+		return install.Link{}, install.Secret{}, err
 	}
-	return net.JoinHostPort(op.ID+"-regional-operator."+installNamespace+".svc", defaultPort)
+	token, err := s.cfg.Operators.MintToken(ctx, r.actor, to.ID, operators.TokenRequest{Role: controlapi.RoleSender, Sender: holderID})
+	if err != nil {
+		return install.Link{}, install.Secret{}, err
+	}
+	link := install.To(to)
+	if sender.Address != "" {
+		link.Address = sender.Address
+	} else if to.Address == "" {
+		warning := fmt.Sprintf("No address of %s is recorded, so its Service is dialled, which resolves only inside its own cluster; "+
+			"record one: ikhnos operator address %s HOST:PORT", to.ID, to.ID)
+		if !slices.Contains(out.Warnings, warning) {
+			out.Warnings = append(out.Warnings, warning)
+		}
+	}
+	return link, secretOf(token), nil
 }
 
-// publicURL is the address that commands name: the configured one, else the host
-// that the caller used, with a warning when it means nothing elsewhere (HB-25).
-func (s *Server) publicURL(r *http.Request, out *Install) string {
-	if s.cfg.PublicURL != "" {
-		return strings.TrimRight(s.cfg.PublicURL, "/")
+// installServer is the server as commands name it: its public address, else the
+// host that the caller used, with a warning when it means nothing elsewhere
+// (HB-25).
+func (s *Server) installServer(r *http.Request, out *Install) install.Server {
+	server := install.Server{URL: strings.TrimRight(s.cfg.PublicURL, "/")}
+	if s.cfg.CAPin != "" {
+		server.Pins = []string{s.cfg.CAPin}
 	}
+	if server.URL != "" {
+		return server
+	}
+	server.URL = "https://" + r.Host
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if host == "localhost" || strings.HasSuffix(host, ".svc") || err == nil && (address.IsLoopback() || address.IsPrivate()) {
-		out.Warnings = append(out.Warnings, "The server's address in these commands is not one that other clusters reach; start it with --public-url.")
+		out.warn("The server's address in these commands is not one that other clusters reach; start it with --public-url.")
 	}
-	return "https://" + r.Host
+	return server
 }
-
-// secret adds a block that puts a secret into the cluster through standard input.
-func (i *Install) secret(title, name, key, value string) {
-	i.Blocks = append(i.Blocks, InstallBlock{Where: inItsCluster, Title: title, Text: fmt.Sprintf(
-		"kubectl create secret generic %s --namespace %s --from-file=%s=/dev/stdin --dry-run=client -o yaml <<'END' | kubectl apply -f -\n%s\nEND\n",
-		quoted(name), installNamespace, key, value)})
-}
-
-// helm adds the block that installs the chart, every value as JSON.
-func (i *Install) helm(id string, values map[string]any) error {
-	text := "helm upgrade --install " + quoted(id) + " continuum-regional-operator --namespace " + installNamespace + " --create-namespace"
-	for _, name := range []string{"operator", "receiver", "service", "renew", "export", "heartbeat"} {
-		value, ok := values[name]
-		if !ok {
-			continue
-		}
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("encoding a chart value: %w", err)
-		}
-		text += " \\\n  --set-json " + quoted(name+"="+string(encoded))
-	}
-	i.Blocks = append(i.Blocks, InstallBlock{Where: inItsCluster, Title: "the operator itself", Text: text + "\n"})
-	return nil
-}
-
-// quoted is a word for sh that nothing can break out of.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

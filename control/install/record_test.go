@@ -1,0 +1,240 @@
+// Copyright The Continuum Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// call is one call of a program that a block names.
+type call struct {
+	Args  []string `json:"args"` // the program first
+	Stdin string   `json:"stdin"`
+}
+
+// record notes one call of the program that this one stands in for, and lets
+// kubectl create pass its input on.
+func record(file string) int {
+	program := filepath.Base(os.Args[0])
+	c := call{Args: append([]string{program}, os.Args[1:]...)}
+	if program == "kubectl" || program == "runuser" || program == "ikhnos" {
+		text, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			return 1
+		}
+		c.Stdin = string(text)
+	}
+	if slices.Contains(c.Args, "--dry-run=client") {
+		fmt.Print("made of " + c.Stdin)
+	}
+	if program == "install" {
+		for _, word := range c.Args[1:] {
+			if strings.HasPrefix(word, "/") && os.MkdirAll(word, 0o700) != nil {
+				return 1
+			}
+		}
+	}
+	line, _ := json.Marshal(c) // strings encode
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 1
+	}
+	if _, err := f.Write(append(line, '\n')); err != nil || f.Close() != nil {
+		return 1
+	}
+	return 0
+}
+
+// recorded runs the shell blocks in order, under a root of their own instead of
+// /etc, /run and /var/lib, and returns that root and what they called.
+func recorded(t *testing.T, shell string, blocks []Block) (root string, calls []call) {
+	t.Helper()
+	root = t.TempDir()
+	bin, file := filepath.Join(root, "bin"), filepath.Join(root, "calls")
+	for _, dir := range []string{bin, filepath.Join(root, "etc/systemd/system")} {
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, program := range []string{"helm", "kubectl", "install", "systemctl", "runuser", "ikhnos", "continuum-collector"} {
+		require.NoError(t, os.Symlink(self, filepath.Join(bin, program)))
+	}
+	for _, b := range blocks {
+		if !strings.HasSuffix(b.File, ".sh") {
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), shell, "-eu")
+		cmd.Stdin = strings.NewReader(below(root, b.Text))
+		cmd.Dir = root
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "CONTINUUM_RECORD=" + file}
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", b.Text, out)
+		assert.Empty(t, string(out), b.Title)
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var c call
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
+		calls = append(calls, c)
+	}
+	return root, calls
+}
+
+// below moves the folders that blocks write to below a root.
+func below(root, text string) string {
+	return strings.NewReplacer("/etc/", root+"/etc/", "/run/", root+"/run/", "/var/lib/", root+"/var/lib/").Replace(text)
+}
+
+// create and apply are how a secret gets into a cluster.
+func created(object, key, secret string) []call {
+	return []call{
+		{[]string{"kubectl", "create", "secret", "generic", object, "--namespace=continuum-system", "--from-file=" + key + "=/dev/stdin", "--dry-run=client", "--output=yaml"}, secret + "\n"},
+		{[]string{"kubectl", "apply", "--filename=-"}, "made of " + secret + "\n"},
+	}
+}
+
+var namespaceCalls = []call{
+	{[]string{"kubectl", "create", "namespace", "continuum-system", "--dry-run=client", "--output=yaml"}, ""},
+	{[]string{"kubectl", "apply", "--filename=-"}, "made of "},
+}
+
+func helmCall(release, chart string, values ...string) call {
+	args := []string{"helm", "upgrade", "--install", release, chart, "--namespace=continuum-system", "--create-namespace", "--reuse-values"}
+	for _, value := range values {
+		args = append(args, "--set-json", value)
+	}
+	return call{Args: args}
+}
+
+// quoted is text as JSON writes it.
+func quoted(text string) string { return jsonText(text) }
+
+var renewal = `"caPin":` + quoted(theServer.Pins[0]) + `,"enabled":true`
+
+// IN-1 to IN-11, IN-15, IN-16, AD-21: what kubectl and helm are called with.
+func TestShellBlocks(t *testing.T) {
+	mtls := `receiver={"auth":{"enabled":false},"requireAuth":true,"tls":{"enabled":true,"mtls":true}}`
+	beat := func(id string) string {
+		return `heartbeat={"auth":{"secretName":"` + id + `-heartbeat"},"enabled":true,"url":"https://ikhnos.example.com/api/v1/operator-heartbeat"}`
+	}
+	labels := `{"evil":` + quoted(hostileLabel) + `,"n":"0x10","no":"no","region":"eu-west"}`
+	restart := func(name string) call {
+		return call{Args: []string{"kubectl", "rollout", "restart", "deployment/" + name, "--namespace=continuum-system"}}
+	}
+	address := func(name string) call {
+		return call{Args: []string{"kubectl", "get", "service", name, "--namespace=continuum-system", "--output=wide"}}
+	}
+	withRegistry := sender(Continuum)
+	withRegistry.Charts = fromOCI
+	tests := map[string]struct {
+		blocks []Block
+		want   []call
+	}{
+		"regional": {regional().Blocks(Shell), slices.Concat(namespaceCalls,
+			created("op-eu-receiver-token", "token", receiver), created("op-eu-export-token", "token", export), created("op-eu-heartbeat", "secret", heartbeat),
+			[]call{
+				helmCall("op-eu", "./charts/continuum-regional-operator",
+					`export={"otlp":{"endpoint":"[2001:db8::1]:4317","tls":{"mtls":true,"serverName":"op-central.continuum-system.svc"}}}`,
+					beat("op-eu"), `operator={"id":"op-eu","labels":`+labels+`,"name":`+quoted(hostileName)+`}`, mtls,
+					`renew={`+renewal+`,"exportTokenSecretName":"op-eu-export-token","receiverTokenSecretName":"op-eu-receiver-token","server":"https://ikhnos.example.com"}`,
+					`service={"type":"NodePort"}`),
+				restart("op-eu-regional-operator"), address("op-eu-regional-operator"),
+			})},
+		"to a store": {toStore().Blocks(Shell), slices.Concat(namespaceCalls, created("op-eu-receiver-token", "token", receiver), []call{
+			helmCall("op-eu", "./charts/continuum-regional-operator", `export={"otlp":{"endpoint":"store.example.com:4317"}}`,
+				`heartbeat={"enabled":false}`, `operator={"id":"op-eu","labels":`+labels+`,"name":`+quoted(hostileName)+`}`, mtls,
+				`renew={`+renewal+`,"receiverTokenSecretName":"op-eu-receiver-token","server":"https://ikhnos.example.com"}`,
+				`service={"type":"ClusterIP"}`),
+			restart("op-eu-regional-operator"),
+		})},
+		"central": {central().Blocks(Shell), slices.Concat(namespaceCalls,
+			created("op-central-receiver-token", "token", receiver), created("op-central-heartbeat", "secret", heartbeat), []call{
+				helmCall("op-central", "./charts/continuum-fusion", `central={"service":{"type":"LoadBalancer"}}`, beat("op-central"),
+					`operator={"id":"op-central","labels":{},"name":`+quoted(hostileName)+`}`, mtls,
+					`renew={`+renewal+`,"receiverTokenSecretName":"op-central-receiver-token","server":"https://ikhnos.example.com"}`),
+				restart("op-central"), address("op-central"),
+			})},
+		"sender": {withRegistry.Blocks(Shell), slices.Concat(namespaceCalls, created("op-eu-export-c9-token", "token", export), []call{{Args: slices.Concat(
+			[]string{"helm", "upgrade", "--install", "continuum-agent", "oci://registry.example.com/charts/continuum-agent", "--version=0.1.0"},
+			helmCall("", "", `renew={`+renewal+`,"exportTokenSecretName":"op-eu-export-c9-token","server":"https://ikhnos.example.com"}`,
+				`telemetry={"export":{"otlp":{"endpoint":"eu.example.com:30317","tls":{"mtls":true,"serverName":"op-eu.continuum-system.svc"}}}}`).Args[5:])}})},
+	}
+	for name, tt := range tests {
+		for _, shell := range shells {
+			t.Run(name+" in "+shell, func(t *testing.T) {
+				_, once := recorded(t, shell, tt.blocks)
+				assert.Equal(t, tt.want, once)
+				_, twice := recorded(t, shell, append(slices.Clone(tt.blocks), tt.blocks...))
+				assert.Equal(t, append(slices.Clone(tt.want), tt.want...), twice)
+			})
+		}
+	}
+}
+
+// Every other format's commands: files with their modes, and what is called, in both
+// shells, twice.
+func TestFileBlocks(t *testing.T) {
+	tests := map[string]struct {
+		blocks []Block
+		files  map[string]string // path to content; ? for any
+		last   []string          // words of the last call, and of those before it that matter
+	}{
+		"regional process": {regional().Blocks(Process), map[string]string{
+			"etc/continuum/op-eu/receiver-token": receiver, "etc/continuum/op-eu/export-token": export, "etc/continuum/op-eu/heartbeat": heartbeat,
+		}, []string{"continuum-collector", "--config", "distributions/regional/config.yaml", "--set", "service.extensions=[health_check, file_storage, ikhnosrenew, certnameauth, heartbeat]"}},
+		"continuum sender process": {sender(Continuum).Blocks(Process), map[string]string{"run/secrets/continuum/c9/export-token": export},
+			[]string{"continuum-collector", "--config", "distributions/cluster/config.yaml"}},
+		"stock sender process": {sender(Stock).Blocks(Process), nil,
+			[]string{"ikhnos", "renew", "--server", theServer.URL, "--ca-pin", theServer.Pins[0], "--dir", "/var/lib/continuum/c9/op-eu", "--watch"}},
+		"regional systemd": {regional().Blocks(Systemd), map[string]string{
+			"etc/continuum/op-eu/receiver-token": receiver, "etc/continuum/op-eu/export-token": export, "etc/continuum/op-eu/heartbeat": heartbeat,
+			"etc/continuum/op-eu.yaml": "?", "etc/systemd/system/continuum-op-eu.service": "?",
+		}, []string{"systemctl", "restart", "continuum-op-eu.service"}},
+		"stock sender systemd": {sender(Stock).Blocks(Systemd), map[string]string{"etc/systemd/system/ikhnos-renew-c9-op-eu.service": "?"},
+			[]string{"systemctl", "restart", "ikhnos-renew-c9-op-eu.service"}},
+		"continuum sender systemd": {sender(Continuum).Blocks(Systemd), map[string]string{
+			"etc/continuum/c9/export-token": export, "etc/continuum/c9.yaml": "?", "etc/systemd/system/continuum-c9.service": "?",
+		}, []string{"systemctl", "restart", "continuum-c9.service"}},
+	}
+	for name, tt := range tests {
+		for _, shell := range shells {
+			t.Run(name+" in "+shell, func(t *testing.T) {
+				root, calls := recorded(t, shell, append(slices.Clone(tt.blocks), tt.blocks...))
+				assert.Equal(t, below(root, strings.Join(tt.last, "\x00")), strings.Join(calls[len(calls)-1].Args, "\x00"))
+				for _, c := range calls {
+					for _, secret := range []string{receiver, export, heartbeat} {
+						assert.NotContains(t, strings.Join(c.Args, " "), secret)
+					}
+				}
+				for path, content := range tt.files {
+					text, err := os.ReadFile(filepath.Join(root, path))
+					require.NoError(t, err)
+					if content == "?" {
+						continue
+					}
+					assert.Equal(t, content+"\n", string(text))
+					info, err := os.Stat(filepath.Join(root, path))
+					require.NoError(t, err)
+					assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), path)
+				}
+			})
+		}
+	}
+}
