@@ -12,7 +12,7 @@ GOBUILD := env CGO_ENABLED=0 go build -v -trimpath -ldflags '$(LDFLAGS)'
 # three thousand packages once more for the race detector would buy nothing.
 PACKAGES = $$(go list ./... | grep -v /cmd/continuum-collector)
 
-.PHONY: build demo test unit e2e lint generate generate-check bench fuzz clean
+.PHONY: build demo test soak unit e2e packages lint generate generate-check bench fuzz clean
 
 build: ## both programs, in bin/
 	@mkdir -p bin
@@ -25,8 +25,14 @@ demo: build ## the main job on loopback; ONCE=1 runs it once and checks it
 test: build ## every test, with the race detector
 	@scripts/test $(PACKAGES)
 
+soak: build ## the tests with a long count, with that count; about an hour
+	@scripts/soak
+
 lint: ## golangci-lint, go vet, govulncheck, gofmt
 	@scripts/lint
+
+packages: build ## deb, rpm and archives of both programs, in dist/
+	@scripts/packages $(VERSION)
 
 generate: ## everything that is generated and committed
 	@scripts/generate
@@ -42,4 +48,4 @@ fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/signedpolicy"
@@ -98,7 +100,7 @@ func TestRenewRefusals(t *testing.T) {
 	refused(t, h.policy(fourth, "", ""), controlapi.ReasonOperatorRevoked)
 }
 
-func caOf(t *testing.T, held *holder) *x509.Certificate {
+func issuerOf(t *testing.T, held *holder) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode([]byte(held.CA))
 	require.NotNil(t, block)
@@ -116,7 +118,7 @@ func TestPolicyPoll(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.StatusCode, "%s", got.body)
 	etag := got.Header.Get("ETag")
 	require.Regexp(t, `^"[^"]+"$`, etag, "a strong validator")
-	p, err := signedpolicy.Verify(string(got.body), caOf(t, receiver))
+	p, err := signedpolicy.Verify(string(got.body), issuerOf(t, receiver))
 	require.NoError(t, err)
 	assert.Equal(t, controlapi.PolicyEnforce, p.Mode)
 	require.Len(t, p.Senders, 1)
@@ -137,7 +139,7 @@ func TestPolicyPoll(t *testing.T) {
 	admin1[controlapi.Receipt](h, http.MethodPost, "/operators/op-eu/senders/c1/revoke", map[string]string{"reason": "compromised"})
 	changed := <-woken
 	require.Equal(t, http.StatusOK, changed.StatusCode, "%s", changed.body)
-	p, err = signedpolicy.Verify(string(changed.body), caOf(t, receiver))
+	p, err = signedpolicy.Verify(string(changed.body), issuerOf(t, receiver))
 	require.NoError(t, err)
 	assert.Equal(t, controlapi.SenderRevoked, p.Senders[0].State)
 }
@@ -187,7 +189,7 @@ func TestRevokedOperatorKeepsAnswering(t *testing.T) {
 	h := newHarness(t)
 	h.operator("op-eu", "c1")
 	receiver := h.holder("op-eu", "")
-	ca := caOf(t, receiver)
+	ca := issuerOf(t, receiver)
 	removal := admin1[operators.Removal](h, http.MethodDelete, "/operators/op-eu?force=true", nil)
 	assert.Contains(t, removal.Uninstall, "helm uninstall")
 	refused(t, h.send(h.request(http.MethodGet, "/api/v1/orgs/default/operators/op-eu", h.token, nil)), controlapi.ReasonNotFound)
@@ -220,7 +222,7 @@ func TestCRL(t *testing.T) {
 	h := newHarness(t)
 	h.operator("op-eu", "c1")
 	held := h.holder("op-eu", "c1")
-	ca := caOf(t, held)
+	ca := issuerOf(t, held)
 	before := crlOf(t, h, "op-eu", ca)
 	assert.Empty(t, before.RevokedCertificateEntries)
 
@@ -253,7 +255,7 @@ func TestReceipt(t *testing.T) {
 	h := newHarness(t)
 	h.operator("op-eu", "c1")
 	receiver := h.holder("op-eu", "")
-	current, err := signedpolicy.Verify(string(h.policy(receiver, "", "").body), caOf(t, receiver))
+	current, err := signedpolicy.Verify(string(h.policy(receiver, "", "").body), issuerOf(t, receiver))
 	require.NoError(t, err)
 	for _, instance := range []string{"i1", "i2"} {
 		r := reportOf(instance, current.Version)
@@ -268,7 +270,13 @@ func TestReceipt(t *testing.T) {
 
 	waited := make(chan controlapi.Receipt, 1)
 	go func() {
-		waited <- admin1[controlapi.Receipt](h, http.MethodGet, "/receipts/"+receipt.ReceiptID+"?wait=10", nil)
+		for {
+			got := admin1[controlapi.Receipt](h, http.MethodGet, "/receipts/"+receipt.ReceiptID+"?wait=10", nil)
+			if !slices.ContainsFunc(got.Instances, func(i controlapi.ReceiptInstance) bool { return i.State == controlapi.ReceiptPending }) {
+				waited <- got
+				return
+			}
+		}
 	}()
 	confirmed := controlapi.Version{Epoch: 1, Number: receipt.Number}
 	for _, instance := range []string{"i1", "i2"} {
@@ -367,5 +375,26 @@ func TestProbes(t *testing.T) {
 		a := h.send(h.request(http.MethodGet, path, "", nil))
 		assert.Equal(t, http.StatusOK, a.StatusCode)
 		assert.True(t, json.Valid(a.body))
+	}
+}
+
+// TestReadyWritesSeldom: whoever asks, /readyz writes once in ten seconds, also
+// after the clock was set back.
+func TestReadyWritesSeldom(t *testing.T) {
+	h := newHarness(t)
+	written := ""
+	for _, step := range []struct {
+		by     time.Duration
+		writes bool
+	}{{0, true}, {9 * time.Second, false}, {time.Second, true}, {-time.Hour, true}, {time.Second, false}} {
+		h.clock.add(step.by)
+		require.Equal(t, http.StatusOK, h.send(h.request(http.MethodGet, "/readyz", "", nil)).StatusCode)
+		require.NoError(t, h.store.View(t.Context(), func(tx *ledger.Tx) error {
+			value, ok, err := tx.Setting(settingReady)
+			assert.True(t, ok)
+			assert.Equal(t, step.writes, string(value) != written, "%v", step.by)
+			written = string(value)
+			return err
+		}))
 	}
 }

@@ -49,6 +49,9 @@ type Config struct {
 	Web http.Handler
 	// PublicURL and CAPin are what printed commands name; PublicURL may be empty.
 	PublicURL, CAPin string
+	// ChartRegistry is the OCI registry of our charts in printed commands, such as
+	// oci://registry.example.com/charts; empty for this project's repository.
+	ChartRegistry string
 	// KeysSealed says whether CA keys are sealed by a passphrase.
 	KeysSealed bool
 }
@@ -66,6 +69,7 @@ type Server struct {
 	document    *huma.OpenAPI
 	machineAPI  huma.Adapter
 	adminAPI    huma.Adapter
+	ready       readiness
 
 	// Machine serves machine paths, revocation lists and probes; without Split
 	// the administration too.
@@ -94,6 +98,7 @@ func New(cfg Config) (*Server, error) {
 	s.senderPaths()
 	s.ledgerPaths()
 	s.readingPaths()
+	s.statePaths()
 	adminMux.HandleFunc("GET /api/openapi.json", s.openAPI)
 	adminMux.HandleFunc("GET "+helpPath+"{reason}", s.help)
 	s.Admin = s.wrap(adminMux, cfg.Web)

@@ -46,7 +46,7 @@ func (t *throttle) fail(address netip.Addr) (wait time.Duration) {
 	if !known && len(t.windows) >= maxThrottled {
 		t.dropEnded(now)
 	}
-	if !known || !now.Before(w.ends) {
+	if !known || !now.Before(w.ends) || w.ends.After(now.Add(failureWindow)) { // after: the clock was set back
 		w = window{ends: now.Add(failureWindow)}
 	}
 	w.failures++

@@ -18,7 +18,7 @@ import (
 
 func newAdminTokenCommand() *cobra.Command {
 	return group("admin-token", "People and machines that may administer",
-		newAdminTokenCreateCommand(), newAdminTokenListCommand(), newAdminTokenRevokeCommand(), newShowInitialCommand())
+		newAdminTokenCreateCommand(), newAdminTokenListCommand(), newAdminTokenRevokeCommand(), newShowInitialCommand(), newAdminTokenResetCommand())
 }
 
 func newAdminTokenCreateCommand() *cobra.Command {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/ledger"
+	"github.com/ikhnos/continuum/control/liveness"
 )
 
 const theSerial = "the certificate's serial number"
@@ -41,7 +42,9 @@ func newCertListCommand() *cobra.Command {
 				return err
 			}
 			if filter.Newest {
-				entries = overdue(entries, now)
+				if entries, err = failing(cmd, client, entries); err != nil {
+					return err
+				}
 			}
 			header := []string{"OPERATOR", "HOLDER", "ROLE", "STATE", "ENDS", "RENEWS", "SERIAL"}
 			return showList(cmd, entries, "No certificate.", header, func(e ledger.Entry) []string {
@@ -53,19 +56,36 @@ func newCertListCommand() *cobra.Command {
 	cmd.Flags().String("holder", "", "of this holder only, by its whole name")
 	cmd.Flags().String("state", "", "in this state only: valid, superseded, revoked, ended")
 	cmd.Flags().String("ends-before", "", "ending within this time (7d, 12h) or before an RFC 3339 time")
-	cmd.Flags().Bool("failing", false, "newest certificates whose renewal is overdue")
+	cmd.Flags().Bool("failing", false, "newest certificates whose renewal is overdue or was refused")
 	return cmd
 }
 
-// overdue keeps what should have been renewed by now and was not.
-func overdue(newest []ledger.Entry, now time.Time) []ledger.Entry {
-	late := []ledger.Entry{}
+// failing keeps what should have been renewed by now and was not, and those whose
+// last renewal the server refused (ST-1).
+func failing(cmd *cobra.Command, client *apiclient.Client, newest []ledger.Entry) ([]ledger.Entry, error) {
+	senders, err := client.Senders(cmd.Context(), apiclient.SenderFilter{State: liveness.StatusRenewalFailing})
+	if err != nil {
+		return nil, err
+	}
+	all, err := client.Operators(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	refused := map[string]bool{}
+	for i := range senders {
+		refused[senders[i].Name] = true
+	}
+	for i := range all {
+		refused[all[i].ID] = all[i].Status == liveness.StatusRenewalFailing
+	}
+	late, now := []ledger.Entry{}, environmentOf(cmd).now()
 	for _, e := range newest {
-		if (e.State == ledger.StateValid || e.State == ledger.StateEnded) && now.After(e.RenewBy) {
+		living := e.State == ledger.StateValid || e.State == ledger.StateEnded
+		if living && (now.After(e.RenewBy) || refused[e.Holder]) {
 			late = append(late, e)
 		}
 	}
-	return late
+	return late, nil
 }
 
 // parseInstant reads a time in the future, as 7d, 12h or RFC 3339; the zero time

@@ -36,7 +36,11 @@ func newClusterAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add ID",
 		Short: "Register a cluster; it waits for approval",
-		Args:  exactArgs(theCluster),
+		Long: `Register a cluster, or a host, that will send. It waits until somebody approves it
+(ikhnos cluster approve, or --approve at once); then ikhnos sender connect lets it
+send to an operator. Its labels are stamped on its data, whatever it says itself.`,
+		Example: "  ikhnos cluster add c1 --label env=prod --tenant 5:6 --approve\n  ikhnos cluster add web-3 --kind host --approve",
+		Args:    exactArgs(theCluster),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			request := operators.ClusterRequest{ID: args[0]}
 			if err := applyClusterFlags(cmd, &request); err != nil {
@@ -224,13 +228,14 @@ func newClusterDeleteCommand() *cobra.Command {
 			if err := confirm(cmd, args[0], "This cuts "+args[0]+" off everywhere and deletes it."); err != nil {
 				return err
 			}
-			receipt, err := client.DeleteCluster(cmd.Context(), args[0])
+			receipt, err := client.DeleteCluster(cmd.Context(), args[0], waitOf(cmd))
 			if err != nil {
 				return err
 			}
-			return show(cmd, receipt, func(w io.Writer) { writeReceipt(w, receipt, "deleted "+args[0]) })
+			return showReceipt(cmd, receipt, "deleted "+args[0])
 		}),
 	}
+	addWaitFlag(cmd)
 	addConfirmFlags(cmd)
 	return cmd
 }

@@ -24,9 +24,15 @@ func newEnrollCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enroll --dir DIR --enrollment-token-file FILE",
 		Short: "Fetch a certificate for this machine with a one-use token",
-		Long: "Makes a key in DIR, spends the token for a certificate, and leaves tls.crt, tls.key and ca.crt there\n" +
-			"for any program. Over a pair that is good it does nothing, so it may be run twice; with --force it spends\n" +
-			"a token that the pair did not come by, as after a rekey or a restore.",
+		Long: `Make a key in --dir, spend the token for a certificate, and leave tls.crt, tls.key and
+ca.crt there for any program; the key never leaves the machine. Neither an admin token
+nor ikhnos login is needed: the one-use token comes from ikhnos sender connect or
+ikhnos token create. Then keep the certificate new with ikhnos renew --watch.
+
+Over a pair that is good it does nothing, so it may be run twice; with --force it
+spends a token that the pair did not come by, as after a rekey or a restore.`,
+		Example: `  ikhnos enroll --server https://HOST:8443 --ca-pin sha256:HEX \
+      --dir /var/lib/continuum/c1/op-central --enrollment-token-file token`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return enroll(cmd) },
 	}
@@ -108,7 +114,7 @@ func newHolder(cmd *cobra.Command, token func() (string, error)) (*holder.Holder
 		if !ok || namespace == "" || name == "" {
 			return nil, nil, usageError("--kubernetes-secret takes NAMESPACE/NAME, not %q", secret)
 		}
-		if set.Shared, err = holder.NewInClusterSecretStore(namespace, name); err != nil {
+		if set.Shared, err = holder.OpenSecretStore(namespace, name); err != nil {
 			return nil, nil, err
 		}
 	}

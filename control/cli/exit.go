@@ -81,13 +81,17 @@ func exitCode(err error) int {
 	}
 }
 
-// printError writes err for people: one line, and where they are known a line
-// with the reason behind it and a line with what to do.
-func printError(w io.Writer, err error) {
+// printError writes err for people in three lines: what happened, why, and what to
+// do. command is the one that failed.
+func printError(w io.Writer, err error, command string) {
 	if coded, ok := err.(*exitError); ok && coded.err == nil { //nolint:errorlint // only the outermost one
 		return
 	}
-	what, why, do := err.Error(), "", ""
+	what, why, do := lines(err, command)
+	_, _ = fmt.Fprintf(w, "error: %s\n  why   %s\n  do    %s\n", plain(what), plain(why), plain(do))
+}
+
+func lines(err error, command string) (what, why, do string) {
 	var told *explained
 	var problem *controlapi.Problem
 	switch {
@@ -96,15 +100,13 @@ func printError(w io.Writer, err error) {
 	case errors.As(err, &problem):
 		what, why, do = problem.Error(), problemWhy(problem), problemRemedy(problem)
 	case errors.Is(err, context.Canceled):
-		what = "interrupted"
+		return "interrupted", "the command was stopped before its end", "run it again; what it did before stays done"
+	case exitCode(err) == exitUsage:
+		return err.Error(), "the command line does not say what is meant, so nothing was done", command + " --help"
+	default:
+		what, why, _ = strings.Cut(err.Error(), ": ")
 	}
-	_, _ = fmt.Fprintf(w, "error: %s\n", plain(what))
-	if why != "" {
-		_, _ = fmt.Fprintf(w, "  why   %s\n", plain(why))
-	}
-	if do != "" {
-		_, _ = fmt.Fprintf(w, "  do    %s\n", plain(do))
-	}
+	return what, firstOf(why, "nothing more is known"), firstOf(do, "correct that and run it again; "+command+" --help says more")
 }
 
 // problemWhy says what the server found: the fields at fault, the dependents, or

@@ -181,7 +181,7 @@ func TestRenewWatch(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(mark)
 		return err == nil
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	cancel()
 	require.Equal(t, exitDone, <-done, stderr.String())
 	require.Contains(t, stdout.String(), "issued op-eu-export-c1")

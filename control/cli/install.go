@@ -13,39 +13,33 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
+	"github.com/ikhnos/continuum/control/install"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
+	"github.com/ikhnos/continuum/internal/version"
 )
 
-const (
-	collectorStock     = "stock"
-	collectorContinuum = "continuum"
-)
-
-// Forms of printed commands: a collector as a plain process on any machine, or what
-// the server prints for Kubernetes.
-const (
-	installProcess = "process"
-	installShell   = "shell"
-)
+// formats are the forms of printed commands, the default first: a collector as a
+// plain process on any machine, then what the API prints, too.
+func formats() []string {
+	words := []string{string(install.Process)}
+	for _, f := range install.Formats() {
+		words = append(words, string(f))
+	}
+	return words
+}
 
 // addInstallFlags adds the flags of the commands that print how a sender's
 // collector enrols.
 func addInstallFlags(cmd *cobra.Command) {
-	addChoice(cmd, "format", "form of the printed commands, for a shell on any machine", installShell)
-	addChoice(cmd, "collector", "what the sender runs", collectorStock, collectorContinuum)
-	addOutDirFlag(cmd)
+	addOperatorInstallFlags(cmd)
+	addChoice(cmd, "collector", "what the sender runs, with --format process, systemd or config", string(install.Stock), string(install.Continuum))
 }
 
-// addOperatorInstallFlags adds the flags of the commands that print how an
-// operator's collector is installed.
+// addOperatorInstallFlags adds the flags of every command that prints an installation.
 func addOperatorInstallFlags(cmd *cobra.Command) {
-	addChoice(cmd, "format", "form of the printed commands, a collector as a plain process on any machine (process) or "+
-		"kubectl and helm with a chart that comes in a later release (shell)", installProcess, installShell)
-	addOutDirFlag(cmd)
-}
-
-func addOutDirFlag(cmd *cobra.Command) {
+	addChoice(cmd, "format", "form of the printed commands; shell, helm-values, argocd and flux are for a chart that comes in a later release",
+		formats()...)
 	cmd.Flags().String("out-dir", "", "write the commands to files in this directory, mode 0600, and do not print them")
 }
 
@@ -69,7 +63,7 @@ func showConnection(cmd *cobra.Command, client *apiclient.Client, s *operators.S
 		return err
 	}
 	what := fmt.Sprintf("connected %s: it may send to %s; the token works once, until %s", s.Name, s.OperatorID, date(token.ExpiresAt))
-	return showBlocks(cmd, what, senderBlocks(cmd, client, to, token.Token))
+	return showBlocks(cmd, what, senderBlocks(cmd, client, s.HolderID, to, install.Secret{Value: token.Token, EndsAt: token.ExpiresAt}))
 }
 
 // showSenderToken prints how a sender enrols again with the token of a restore or
@@ -89,41 +83,45 @@ func showSenderToken(cmd *cobra.Command, client *apiclient.Client, holderID stri
 	if err != nil {
 		return err
 	}
-	return showBlocks(cmd, what+"; the token works once", senderBlocks(cmd, client, to, fresh.Token))
+	return showBlocks(cmd, what+"; the token works once", senderBlocks(cmd, client, holderID, to, install.Secret{Value: fresh.Token}))
 }
 
-func senderBlocks(cmd *cobra.Command, client *apiclient.Client, to link, token string) []block {
-	t := target{server: client.Server(), pins: client.CAPins()}
-	if text(cmd, "collector") == collectorContinuum {
-		return continuumSenderBlocks(t, to, token)
+func senderBlocks(cmd *cobra.Command, client *apiclient.Client, holderID string, to install.Link, token install.Secret) []install.Block {
+	facts := install.Sender{
+		Server: serverOf(client), Charts: install.Charts{Version: version.Version}, HolderID: holderID, Link: to, Token: token,
+		Collector: install.Collector(text(cmd, "collector")),
 	}
-	return stockSenderBlocks(t, to, token)
+	return facts.Blocks(install.Format(text(cmd, "format")))
+}
+
+// serverOf is the server as this machine dials it, for machines elsewhere.
+func serverOf(client *apiclient.Client) install.Server {
+	return install.Server{URL: client.Server(), Pins: client.CAPins()}
 }
 
 // senderLink is where a sender dials: its own address or else its operator's.
-func senderLink(cmd *cobra.Command, client *apiclient.Client, s *operators.Sender) (link, error) {
+func senderLink(cmd *cobra.Command, client *apiclient.Client, s *operators.Sender) (install.Link, error) {
 	if s.Address != "" {
-		return link{s.HolderID, s.OperatorID, s.Address}, nil
+		return install.Link{OperatorID: s.OperatorID, Address: s.Address}, nil
 	}
 	o, err := client.Operator(cmd.Context(), s.OperatorID)
 	if err != nil {
-		return link{}, err
+		return install.Link{}, err
 	}
-	return operatorLink(cmd, s.HolderID, o), nil
+	return operatorLink(cmd, o), nil
 }
 
-// operatorLink is the way of holderID to the operator's own address. While none is
-// recorded (AD-19), or can be because it is one of loopback (AD-15), it says what
-// to do.
-func operatorLink(cmd *cobra.Command, holderID string, o *operators.Operator) link {
-	to := link{holderID, o.ID, operatorAddress(o)}
+// operatorLink is the way to an operator's own address. While none is recorded
+// (AD-19), or can be because it is one of loopback (AD-15), it says what to do.
+func operatorLink(cmd *cobra.Command, o *operators.Operator) install.Link {
+	to := install.To(o)
 	if o.Address == "" {
 		advice := "record one"
 		if cmd.Flag("address") != nil {
 			advice = "give --address or record one"
 		}
 		warn(cmd, "%s has no address, so it is only reachable inside its own cluster as %s; %s: ikhnos operator address %s HOST:PORT; "+
-			"on one machine, edit the endpoint to 127.0.0.1:PORT", o.ID, to.address, advice, o.ID)
+			"on one machine, edit the endpoint to 127.0.0.1:PORT", o.ID, to.Address, advice, o.ID)
 	}
 	return to
 }
@@ -131,24 +129,20 @@ func operatorLink(cmd *cobra.Command, holderID string, o *operators.Operator) li
 // showInstall mints what an operator's collector needs and prints how it is
 // installed.
 func showInstall(cmd *cobra.Command, client *apiclient.Client, o *operators.Operator) error {
-	if text(cmd, "format") == installProcess {
+	if text(cmd, "format") == string(install.Process) {
 		return showProcess(cmd, client, o)
 	}
-	install, err := client.Install(cmd.Context(), o.ID, text(cmd, "format"))
+	printed, err := client.Install(cmd.Context(), o.ID, text(cmd, "format"))
 	if err != nil {
 		return err
 	}
 	if text(cmd, "output") != formatTable {
-		return show(cmd, install, nil)
+		return show(cmd, printed, nil)
 	}
-	for _, warning := range install.Warnings {
+	for _, warning := range printed.Warnings {
 		warn(cmd, "%s", warning)
 	}
-	blocks := make([]block, len(install.Blocks))
-	for i, b := range install.Blocks {
-		blocks[i] = block{fmt.Sprintf("%d.sh", i+1), b.Where + ": " + b.Title, b.Text}
-	}
-	return showBlocks(cmd, installed(o, install.ExpiresAt), blocks)
+	return showBlocks(cmd, installed(o, printed.ExpiresAt), printed.Blocks)
 }
 
 func installed(o *operators.Operator, tokensEnd time.Time) string {
@@ -166,10 +160,12 @@ func showProcess(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 	if err != nil {
 		return err
 	}
-	secrets := operatorSecrets{receiver: receiver.Token}
-	var destination *link
+	facts := install.Operator{
+		Server: serverOf(client), Charts: install.Charts{Version: version.Version}, Operator: o,
+		Receiver: install.Secret{Value: receiver.Token, EndsAt: receiver.ExpiresAt},
+	}
 	if o.Destination != nil && o.Destination.Kind == operators.DestinationOperator {
-		if destination, secrets.export, err = connectDestination(cmd, client, o); err != nil {
+		if err := connectDestination(cmd, client, &facts); err != nil {
 			return err
 		}
 	}
@@ -178,29 +174,30 @@ func showProcess(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 		if err != nil {
 			return err
 		}
-		secrets.heartbeat = minted.Secret
+		facts.Heartbeat = install.Secret{Value: minted.Secret}
 	}
-	t := target{server: client.Server(), pins: client.CAPins()}
-	return showBlocks(cmd, installed(o, receiver.ExpiresAt), operatorBlocks(t, o, destination, secrets))
+	return showBlocks(cmd, installed(o, receiver.ExpiresAt), facts.Blocks(install.Process))
 }
 
-// connectDestination returns the way to an operator's central operator and a
-// token for its certificate there.
-func connectDestination(cmd *cobra.Command, client *apiclient.Client, o *operators.Operator) (*link, string, error) {
-	central, err := client.Operator(cmd.Context(), o.Destination.OperatorID)
+// connectDestination adds the way to an operator's central operator and a token for
+// its certificate there.
+func connectDestination(cmd *cobra.Command, client *apiclient.Client, facts *install.Operator) error {
+	id := facts.Operator.ID
+	central, err := client.Operator(cmd.Context(), facts.Operator.Destination.OperatorID)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	token, err := client.CreateToken(cmd.Context(), central.ID, controlapi.RoleSender, o.ID, 0)
+	token, err := client.CreateToken(cmd.Context(), central.ID, controlapi.RoleSender, id, 0)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	to := operatorLink(cmd, o.ID, central)
-	return &to, token.Token, nil
+	to := operatorLink(cmd, central)
+	facts.Destination, facts.Export = &to, install.Secret{Value: token.Token, EndsAt: token.ExpiresAt}
+	return nil
 }
 
 // showBlocks prints what was done and the blocks, or writes them to --out-dir.
-func showBlocks(cmd *cobra.Command, what string, blocks []block) error {
+func showBlocks(cmd *cobra.Command, what string, blocks []install.Block) error {
 	w := cmd.OutOrStdout()
 	_, _ = fmt.Fprintln(w, plain(what))
 	dir := text(cmd, "out-dir")
@@ -213,16 +210,19 @@ func showBlocks(cmd *cobra.Command, what string, blocks []block) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory of the commands: %w", err)
 	}
-	for _, b := range blocks {
-		path := filepath.Join(dir, b.File)
-		if err := writeSecretFile(path, []byte("# "+b.Title+"\n"+b.Text)); err != nil {
+	for i, b := range blocks {
+		// Numbered in the order of use. The server names the file, so only its last element counts.
+		path := filepath.Join(dir, fmt.Sprintf("%02d-%s", i+1, filepath.Base(b.File)))
+		if err := writeSecretFile(path, []byte(heading(b)+b.Text)); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(w, "  %s: %s\n", path, b.Title)
+		_, _ = fmt.Fprintf(w, "  %s: %s\n", path, plain(b.Where+": "+b.Title))
 	}
 	return nil
 }
 
-func writeBlock(w io.Writer, b block) {
-	_, _ = fmt.Fprintf(w, "\n# %s\n%s", b.Title, b.Text)
+func writeBlock(w io.Writer, b install.Block) {
+	_, _ = fmt.Fprintf(w, "\n%s%s", heading(b), b.Text)
 }
+
+func heading(b install.Block) string { return "# " + plain(b.Where+": "+b.Title) + "\n" }

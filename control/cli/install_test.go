@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
@@ -35,8 +34,8 @@ func fleetAnswers(token, heartbeat string) map[string]any {
 		"POST " + org + "/operators/op-eu/install": map[string]any{
 			"format": "shell", "expiresAt": "2026-11-30T13:03:05Z", "warnings": []any{"Start the server with --public-url."},
 			"blocks": []any{
-				map[string]any{"where": "in the operator's cluster", "title": "the token", "text": "kubectl create <<'END'\n" + token + "\nEND\n"},
-				map[string]any{"where": "in the operator's cluster", "title": "the operator itself", "text": "helm upgrade --install 'op-eu'\n"},
+				map[string]any{"where": "in the operator's cluster", "title": "the token", "file": "token.sh", "text": "kubectl create <<'END'\n" + token + "\nEND\n"},
+				map[string]any{"where": "in the operator's cluster", "title": "the operator itself", "file": "../install.sh", "text": "helm upgrade --install 'op-eu'\n"},
 			},
 		},
 		"POST " + org + "/operators/op-eu/heartbeat":               map[string]any{"secret": heartbeat},
@@ -56,6 +55,8 @@ func TestPrintedCommands(t *testing.T) {
 	heartbeat := controlapi.NewSecret(controlapi.SecretHeartbeat, nil)
 	tests := map[string][]string{
 		"sender-connect":           {"sender", "connect", "c9", "--operator", "op-eu"},
+		"sender-connect-systemd":   {"sender", "connect", "c9", "--operator", "op-eu", "--format", "systemd"},
+		"sender-connect-shell":     {"sender", "connect", "c9", "--operator", "op-eu", "--format", "shell"},
 		"sender-connect-continuum": {"sender", "connect", "c9", "--operator", "op-eu", "--collector", "continuum"},
 		"sender-restore":           {"sender", "restore", "c9", "--operator", "op-eu"},
 		"sender-rekey":             {"sender", "rekey", "c9", "--operator", "op-eu", "--overlap", "2h"},
@@ -94,34 +95,6 @@ func checkShell(t *testing.T, printed string) {
 	}
 }
 
-// IN-5: no name or value breaks out of its word.
-func TestQuoting(t *testing.T) {
-	for _, word := range []string{"plain", "", "a b", "it's", `"; rm -rf /`, "$HOME", "`id`", "a\nb", "ä", "*", "~", "--", "#x", "!!", `\`, "{a,b}"} {
-		out, err := exec.Command("sh", "-c", "printf %s "+shellWord(word)).Output()
-		require.NoError(t, err, word)
-		assert.Equal(t, word, string(out))
-
-		var decoded string
-		require.NoError(t, yaml.Unmarshal([]byte(yamlText(word)), &decoded), word)
-		assert.Equal(t, strings.ReplaceAll(word, "$", "$$"), decoded)
-	}
-}
-
-// AD-21: whoever dials an address verifies the stable name.
-func TestExporterYAML(t *testing.T) {
-	var config struct {
-		Exporters map[string]struct {
-			Endpoint string
-			TLS      struct {
-				ServerName string `yaml:"server_name_override"`
-			}
-		}
-	}
-	require.NoError(t, yaml.Unmarshal([]byte(exporterYAML(link{"c9", "op-eu", "[2001:db8::1]:4317"})), &config))
-	assert.Equal(t, "[2001:db8::1]:4317", config.Exporters["otlp_grpc/op-eu"].Endpoint)
-	assert.Equal(t, "op-eu.continuum-system.svc", config.Exporters["otlp_grpc/op-eu"].TLS.ServerName)
-}
-
 func TestOutDir(t *testing.T) {
 	token := controlapi.NewSecret(controlapi.SecretEnrollment, make([]byte, 32))
 	f := newFakeServer(t, fleetAnswers(token, ""))
@@ -130,15 +103,24 @@ func TestOutDir(t *testing.T) {
 	assert.Equal(t, exitDone, got.code)
 	assert.Equal(t, "warning: The label region stands on both.\n", got.stderr)
 	assert.NotContains(t, got.stdout, token)
-	for _, name := range []string{"enroll.sh", "renew.sh", "exporter.yaml"} {
+	for _, name := range []string{"01-enroll.sh", "02-renew.sh", "03-exporter.yaml"} {
 		assert.Contains(t, got.stdout, filepath.Join(dir, name))
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
-	script, err := os.ReadFile(filepath.Join(dir, "enroll.sh"))
+	script, err := os.ReadFile(filepath.Join(dir, "01-enroll.sh"))
 	require.NoError(t, err)
 	assert.Contains(t, string(script), "\n"+token+"\n")
+}
+
+// A server names files, and they stay in the directory.
+func TestOutDirHolds(t *testing.T) {
+	f := newFakeServer(t, fleetAnswers(controlapi.NewSecret(controlapi.SecretEnrollment, make([]byte, 32)), ""))
+	dir := t.TempDir()
+	newMachine(t, f).ok("operator", "install", "op-eu", "--format", "shell", "--out-dir", dir)
+	assert.FileExists(t, filepath.Join(dir, "01-token.sh"))
+	assert.FileExists(t, filepath.Join(dir, "02-install.sh"))
 }
 
 func TestJSONMintsNothing(t *testing.T) {

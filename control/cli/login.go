@@ -24,8 +24,9 @@ configuration directory. The token comes from --token-file, IKHNOS_TOKEN, or is
 typed unseen. When the server's certificate is not from a CA that this machine
 trusts, its pin is shown to be compared with the line "pin sha256:…" that the
 server logged at its start.`,
-		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return fromServer(login(cmd)) },
+		Example: "  ikhnos login --server https://ikhnos.example.com:8443",
+		Args:    exactArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return fromServer(login(cmd)) },
 	}
 	cmd.Flags().String("name", "", "name of the saved context (default: the server's host)")
 	return cmd

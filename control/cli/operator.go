@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
+	"github.com/ikhnos/continuum/control/cli/fleet"
 	"github.com/ikhnos/continuum/control/operators"
 )
 
@@ -18,14 +19,26 @@ const theOperator = "the operator's id"
 func newOperatorCommand() *cobra.Command {
 	return group("operator", "Regional and central operators: the collectors that receive from senders",
 		newOperatorCreateCommand(), newOperatorListCommand(), newOperatorGetCommand(), newOperatorAddressCommand(),
-		newOperatorHeartbeatCommand(), newOperatorInstallCommand(), newOperatorRevokeCommand(), newOperatorDeleteCommand())
+		newOperatorHeartbeatCommand(), newOperatorInstallCommand(), newOperatorRetireCommand(), newOperatorRevokeCommand(), newOperatorDeleteCommand())
 }
 
 func newOperatorCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make an operator with its own CA, and print how its collector enrols",
-		Args:  exactArgs("a name"),
+		Long: `Make an operator, a collector that receives from senders and knows each of them by its
+certificate, and print how it enrols and runs: blocks to run or to paste, each headed
+by where it belongs. Every block may be used twice; the tokens in them work once, for
+one hour (ikhnos operator install prints all of it again with new ones). --format config prints a whole configuration for the collector.
+
+A central operator writes to stores, a regional one sends on to a central one. One
+central operator is enough to begin with. Its certificate has a name of its own,
+so any address will do: tell it with ikhnos operator address ID HOST:PORT, and senders
+are told to dial it there.`,
+		Example: `  ikhnos operator create Central --role central --id op-central --heartbeat on
+  ikhnos operator create "EU West" --destination op-central --label region=eu --heartbeat on
+  ikhnos operator create Edge --destination op-central --format systemd --out-dir edge`,
+		Args: exactArgs("a name"),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			request, err := operatorRequest(cmd, args[0])
 			if err != nil {
@@ -67,25 +80,12 @@ func operatorRequest(cmd *cobra.Command, name string) (operators.OperatorRequest
 		ID:               text(cmd, "id"),
 		Name:             name,
 		Role:             operators.OperatorRole(text(cmd, "role")),
-		Destination:      parseDestination(text(cmd, "destination")),
+		Destination:      fleet.ParseDestination(text(cmd, "destination")),
 		Labels:           labels,
 		SourceClusterIDs: sources,
 		Heartbeat:        operators.Switch(text(cmd, "heartbeat")),
 		Exposure:         operators.Exposure(text(cmd, "exposure")),
 	}, nil
-}
-
-// parseDestination takes an operator's id, which never holds a colon, or an
-// endpoint, which always does.
-func parseDestination(s string) *operators.Destination {
-	switch {
-	case s == "":
-		return nil
-	case strings.HasPrefix(s, "op-") && !strings.Contains(s, ":"):
-		return &operators.Destination{Kind: operators.DestinationOperator, OperatorID: s}
-	default:
-		return &operators.Destination{Kind: operators.DestinationOTLP, Endpoint: s}
-	}
 }
 
 func destinationText(d *operators.Destination) string {

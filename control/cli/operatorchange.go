@@ -17,7 +17,13 @@ func newOperatorAddressCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "address ID HOST[:PORT]",
 		Short: "Record where senders elsewhere dial an operator (port 4317 when left out)",
-		Args:  exactArgs(theOperator, "HOST[:PORT]"),
+		Long: `Record where senders elsewhere dial an operator: a name or an IP address, of a load
+balancer, a node or a proxy that passes TLS through. Commands that are printed from now
+on dial it there; the certificate stays as it is, because senders verify the operator's
+stable name and not its address. Senders that are configured keep the old address until
+their commands run again. The server itself never dials it.`,
+		Example: "  ikhnos operator address op-central central.example.com:4317",
+		Args:    exactArgs(theOperator, "HOST[:PORT]"),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			o, err := client.SetAddress(cmd.Context(), args[0], args[1])
 			if err != nil {
@@ -80,10 +86,7 @@ func newOperatorRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := showRemoval(cmd, removal, "revoked "+args[0]); err != nil {
-				return err
-			}
-			return confirmedCode(&removal.Receipt)
+			return showRemoval(cmd, removal, "revoked "+args[0])
 		}),
 	}
 	addRevokeFlags(cmd)
@@ -100,13 +103,14 @@ func newOperatorDeleteCommand() *cobra.Command {
 			if err := confirm(cmd, args[0], "This ends "+args[0]+" for good and deletes it."); err != nil {
 				return err
 			}
-			removal, err := client.DeleteOperator(cmd.Context(), args[0], text(cmd, "force") == "true")
+			removal, err := client.DeleteOperator(cmd.Context(), args[0], text(cmd, "force") == "true", waitOf(cmd))
 			if err != nil {
 				return err
 			}
 			return showRemoval(cmd, removal, "deleted "+args[0])
 		}),
 	}
+	addWaitFlag(cmd)
 	addRemovalFlags(cmd)
 	return cmd
 }
@@ -116,8 +120,10 @@ func addRemovalFlags(cmd *cobra.Command) {
 	cmd.Flags().Bool("force", false, "although something still depends on it")
 }
 
+// showRemoval prints what became of an operator; the exit code says whether all
+// have confirmed.
 func showRemoval(cmd *cobra.Command, r *operators.Removal, what string) error {
-	return show(cmd, r, func(w io.Writer) {
+	err := show(cmd, r, func(w io.Writer) {
 		if r.ReceiptID != "" {
 			writeReceipt(w, &r.Receipt, what)
 		} else {
@@ -127,4 +133,8 @@ func showRemoval(cmd *cobra.Command, r *operators.Removal, what string) error {
 			_, _ = fmt.Fprintf(w, "\n# where the receiver runs: take it off the cluster\n%s\n", r.Uninstall)
 		}
 	})
+	if err != nil || r.ReceiptID == "" {
+		return err
+	}
+	return confirmedCode(&r.Receipt)
 }

@@ -97,7 +97,7 @@ func TestAgainstTheRealServer(t *testing.T) {
 	assert.Contains(t, s.exec(exitDone, "version", "--check"), "server")
 
 	s.exec(exitDone, "cluster", "add", "c7", "--label", "env=prod", "--tenant", "5:6", "--silent-after", "90s")
-	assert.Contains(t, s.exec(exitFound, "status"), "◌ 1 cluster not approved")
+	assert.Contains(t, s.exec(exitFound, "status"), "◌ 1 cluster waiting for approval")
 	assert.Equal(t, "approved c7: approved\n", s.exec(exitDone, "cluster", "approve", "c7"))
 	assert.Contains(t, s.exec(exitDone, "cluster", "set", "c7", "--label", "team=a", "--unset-label", "env"), "set c7: approved")
 	got := s.exec(exitDone, "cluster", "get", "c7")
@@ -153,8 +153,8 @@ func TestAgainstTheRealServer(t *testing.T) {
 
 	s.exec(exitRefused, "operator", "revoke", "op-central", "--wait", "0s")
 	s.exec(exitNotConfirmed, "cluster", "revoke", "c8", "--wait", "0s")
-	s.exec(exitDone, "cluster", "delete", "c8")
-	s.exec(exitDone, "operator", "delete", "op-eu", "--force")
+	s.exec(exitNotConfirmed, "cluster", "delete", "c8", "--wait", "0s") // contract 7
+	s.exec(exitNotConfirmed, "operator", "delete", "op-eu", "--force", "--wait", "0s")
 
 	s.scan()
 }

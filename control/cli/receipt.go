@@ -20,6 +20,10 @@ const defaultWait = 10 * time.Second
 // addRevokeFlags adds the flags of every command that answers a receipt.
 func addRevokeFlags(cmd *cobra.Command) {
 	cmd.Flags().String("note", "", "why, for the audit trail")
+	addWaitFlag(cmd)
+}
+
+func addWaitFlag(cmd *cobra.Command) {
 	cmd.Flags().Duration("wait", defaultWait, "wait this long, at most 10s, for the operators to confirm")
 }
 

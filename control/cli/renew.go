@@ -18,8 +18,14 @@ func newRenewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew --dir DIR",
 		Short: "Renew the certificate of this machine by its key",
-		Long: "Renews the certificate in DIR when it is time, by proof of its key; no token is needed.\n" +
-			"With --watch it goes on until it is stopped.",
+		Long: `Renew the certificate in --dir when it is time, by proof of its key; no token is needed.
+A certificate lives 30 days and is renewed after ten. With --watch it goes on until it
+is stopped, so run it as a service beside the collector, as the user that owns the
+folder; ikhnos sender connect --format systemd prints its unit. A collector takes the
+new files by the reload_interval of its tls blocks; for other programs there is
+--exec-after.`,
+		Example: `  ikhnos renew --watch --server https://HOST:8443 --ca-pin sha256:HEX --dir /var/lib/continuum/c1/op-central
+  ikhnos renew --dir /etc/app/tls --exec-after 'systemctl reload app'`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return renew(cmd) },
 	}

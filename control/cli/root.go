@@ -33,25 +33,53 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // it keeps the output that is set now
 	checkUsage(root)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		printError(stderr, err)
+		printError(stderr, err, cmd.CommandPath())
 	}
 	return exitCode(err)
 }
 
+const rootHelp = `Control server of Continuum: who may send telemetry, and who does.
+
+From nothing to a collector whose sender is known for certain:
+
+  ikhnos server --public-url https://HOST:8443    on the server's machine; its log names its pin
+  ikhnos login --server https://HOST:8443         where you work; asks for the token that
+                                                  ikhnos admin-token show-initial prints there
+  ikhnos operator create Central --role central   the collector that receives; prints how it runs
+  ikhnos cluster add c1 --approve                 who will send
+  ikhnos sender connect c1 --operator op-...      prints how the sender enrols, stays enrolled,
+                                                  and the exporter for its collector
+  ikhnos sender wait c1 --operator op-...         ends when its data was accepted
+  ikhnos status                                   every morning: what needs a person
+
+On a sender's machine, ikhnos doctor finds what is wrong on the way. ikhnos demo shows
+all of it on this machine.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the server, 4 done but not confirmed
+everywhere, 5 server not reached, 10 a check found something.`
+
 // New returns the whole command tree.
 func New() *cobra.Command {
-	root := group("ikhnos", "Control server of Continuum: who may send telemetry, and who does",
-		newStatusCommand(),
-		newOrgCommand(), newClusterCommand(), newOperatorCommand(), newSenderCommand(),
-		newReceiptCommand(), newCertCommand(), newTokenCommand(), newAdminTokenCommand(),
-		newPolicyCommand(), newAuditCommand(), newLedgerCommand(),
-		newLoginCommand(), newContextCommand(),
-		newServerCommand(), newDemoCommand(), newEnrollCommand(), newRenewCommand(),
-		newBackupCommand(), newRestoreCommand(), newPassphraseCommand(),
-		newExplainCommand(), newVersionCommand(),
-	)
+	root := group("ikhnos", "Control server of Continuum: who may send telemetry, and who does")
+	root.Long = rootHelp
+	section := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		for _, cmd := range commands {
+			cmd.GroupID = title
+		}
+		root.AddCommand(commands...)
+	}
+	section("Start", newDemoCommand(), newServerCommand(), newLoginCommand(), newContextCommand())
+	section("Every day", newStatusCommand(), newOperatorCommand(), newClusterCommand(), newSenderCommand(), newTokenCommand(),
+		newApplyCommand(), newExportCommand())
+	section("Evidence", newPolicyCommand(), newReceiptCommand(), newCertCommand(), newCACommand(), newLedgerCommand(), newAuditCommand())
+	section("On the machine of a collector", newEnrollCommand(), newRenewCommand(), newDoctorCommand(), newCheckCommand())
+	section("For the server", newOrgCommand(), newAdminTokenCommand(), newBackupCommand(), newRestoreCommand(), newPassphraseCommand())
+	section("Help", newExplainCommand(), newVersionCommand())
+	root.SetHelpCommandGroupID("Help")
+	root.SetCompletionCommandGroupID("Help")
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(flagError)
@@ -67,6 +95,7 @@ func checkUsage(cmd *cobra.Command) {
 			f.Usage += " (required)"
 		}
 	})
+	addCompletion(cmd)
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		var err error

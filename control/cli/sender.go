@@ -5,6 +5,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,20 @@ func newSenderConnectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect ID",
 		Short: "Let a cluster or an operator send to an operator, and print how it enrols",
-		Args:  exactArgs(theSender),
+		Long: `Let an approved cluster send to an operator, and print what makes it do so, each block
+headed by where it belongs. For any collector that reads PEM files (--collector stock):
+
+  1. on the sender's machine: ikhnos enroll fetches a certificate with a one-use token
+  2. on the sender's machine, always: ikhnos renew --watch keeps it new
+  3. in the sender's collector: the exporter, to be named in its pipelines
+
+It may be repeated, which makes a new token and changes nothing else. The address that
+the sender dials is --address, or the operator's own (ikhnos operator address).
+Afterwards, ikhnos sender wait ends when data was accepted.`,
+		Example: `  ikhnos cluster add c1 --approve
+  ikhnos sender connect c1 --operator op-central --address 10.0.0.7:4317
+  ikhnos sender wait c1 --operator op-central`,
+		Args: exactArgs(theSender),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			address, err := senderAddress(cmd, client, args[0])
 			if err != nil {
@@ -80,6 +94,9 @@ func newSenderRevokeCommand() *cobra.Command {
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			reason := operators.RevokeReason(text(cmd, "reason"))
 			operatorID := text(cmd, "operator")
+			if err := checkRelay(cmd, client, args[0]); err != nil {
+				return err
+			}
 			receipt, err := client.RevokeSender(cmd.Context(), operatorID, args[0], reason, text(cmd, "note"), waitOf(cmd))
 			if err != nil {
 				return err
@@ -94,8 +111,35 @@ func newSenderRevokeCommand() *cobra.Command {
 	addOperatorFlag(cmd)
 	addChoice(cmd, "reason", "why; a hold is lifted without a new certificate",
 		string(operators.RevokeCompromised), string(operators.RevokeRetired), string(operators.RevokeHold))
+	cmd.Flags().Bool("force", false, "although it is an operator through which others send")
 	addRevokeFlags(cmd)
 	return cmd
+}
+
+// checkRelay refuses, without --force, to cut an operator off through which others
+// send: their data would be dropped with its own.
+func checkRelay(cmd *cobra.Command, client *apiclient.Client, holderID string) error {
+	if !strings.HasPrefix(holderID, "op-") || text(cmd, "force") == "true" {
+		return nil
+	}
+	senders, err := client.OperatorSenders(cmd.Context(), holderID)
+	if err != nil {
+		return err
+	}
+	behind := 0
+	for i := range senders {
+		if senders[i].State == controlapi.SenderAllowed {
+			behind++
+		}
+	}
+	if behind == 0 {
+		return nil
+	}
+	return &exitError{exitRefused, &explained{
+		what: holderID + " is in use", reason: controlapi.ReasonInUse,
+		why: "what " + count(behind, "sender") + " send through it would be dropped",
+		do:  "move them first (ikhnos operator retire " + holderID + "), or repeat with --force",
+	}}
 }
 
 func newSenderRekeyCommand() *cobra.Command {

@@ -4,8 +4,6 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,13 +24,12 @@ func newSenderWaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until data of a sender was accepted",
-		Long:  "Wait until data of a sender was accepted. Operators report that about every 30 s.",
-		Args:  exactArgs(theSender),
+		Long: `Wait until data of a sender was accepted, with a line for each step on the way.
+Operators report that about every 30 s. When a step does not come, look at the sender's
+machine with ikhnos doctor, and here with ikhnos sender get.`,
+		Example: "  ikhnos sender wait c1 --operator op-central --timeout 10m",
+		Args:    exactArgs(theSender),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			patience, _ := cmd.Flags().GetDuration("timeout")
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-			defer cancel()
-			cmd.SetContext(ctx)
 			return withClient(waitForSender)(cmd, args)
 		},
 	}
@@ -42,23 +39,26 @@ func newSenderWaitCommand() *cobra.Command {
 }
 
 func waitForSender(cmd *cobra.Command, client *apiclient.Client, args []string) error {
-	ticker := time.NewTicker(environmentOf(cmd).pollEvery(waitPoll))
+	patience, _ := cmd.Flags().GetDuration("timeout") // of the command, not of a call
+	client = client.Within(defaultTimeout)
+	ticker, enough := time.NewTicker(environmentOf(cmd).pollEvery(waitPoll)), time.NewTimer(patience)
 	defer ticker.Stop()
+	defer enough.Stop()
 	told := 0
 	for {
 		sender, err := client.Sender(cmd.Context(), text(cmd, "operator"), args[0])
-		if err != nil && cmd.Context().Err() == nil {
+		if err != nil {
 			return err
 		}
-		if err == nil {
-			if told = tellSteps(cmd, sender, told); sender.LastAcceptedAt != nil {
-				return nil
-			}
+		if told = tellSteps(cmd, sender, told); sender.LastAcceptedAt != nil {
+			return nil
 		}
 		select {
 		case <-ticker.C:
-		case <-cmd.Context().Done():
+		case <-enough.C:
 			return waitedTooLong(cmd, args[0])
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
 		}
 	}
 }
@@ -80,9 +80,6 @@ func tellSteps(cmd *cobra.Command, s *liveness.SenderStatus, told int) int {
 }
 
 func waitedTooLong(cmd *cobra.Command, holderID string) error {
-	if !errors.Is(cmd.Context().Err(), context.DeadlineExceeded) {
-		return cmd.Context().Err()
-	}
 	return &exitError{exitNotConfirmed, &explained{
 		what: "no data of " + holderID + " was accepted yet",
 		why:  "the operator has not reported any within " + text(cmd, "timeout"),

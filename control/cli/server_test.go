@@ -57,7 +57,7 @@ func (b *logBuffer) find(t *testing.T, text string) string {
 			if strings.Contains(line, text) {
 				return line
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("the log says nothing of %q", text)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *serving) client(dir string) *apiclient.Client {
 	s.t.Helper()
 	token, err := os.ReadFile(filepath.Join(dir, adminTokenFile))
 	require.NoError(s.t, err)
-	client, err := apiclient.New(apiclient.Config{Server: s.adminURL, Token: string(token), CAPins: []string{s.pin}, Timeout: 10 * time.Second})
+	client, err := apiclient.New(apiclient.Config{Server: s.adminURL, Token: string(token), CAPins: []string{s.pin}, Timeout: time.Minute})
 	require.NoError(s.t, err)
 	s.t.Cleanup(client.CloseIdleConnections)
 	return client

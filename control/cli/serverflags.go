@@ -40,6 +40,8 @@ type serverConfig struct {
 	receiverLocalhost                  bool
 	logFormat, logLevel                string
 	traces                             bool
+	migrate                            bool
+	chartRegistry                      string
 }
 
 // addStoreFlags adds the flags that say where a server's data is; the commands
@@ -58,6 +60,8 @@ func addServerFlags(flags *pflag.FlagSet) {
 	flags.String("admin-listen", "", "address of the administration; then --listen serves machine paths alone")
 	flags.String("metrics-listen", "127.0.0.1:9465", "address of /metrics over plain HTTP; empty: off")
 	flags.String("public-url", "", "https:// address at which clients reach the server")
+	flags.String("chart-registry", "", "OCI registry of the charts in printed commands, oci://HOST/PATH; without it, this project's own")
+	flags.Bool("migrate", false, "bring the database's schema up to date and end")
 	flags.String("tls-cert", "", "PEM file of the server's certificate; without it the server makes its own")
 	flags.String("tls-key", "", "PEM file of its key")
 	flags.Duration("leaf-lifetime", maxLeafLifetime, "life of issued certificates, 60s to 720h")
@@ -81,6 +85,10 @@ func readServerConfig(cmd *cobra.Command) (*serverConfig, error) {
 		metricsListen: text(cmd, "metrics-listen"), metricsWanted: isSet(cmd, "metrics-listen"),
 		tlsCert: text(cmd, "tls-cert"), tlsKey: text(cmd, "tls-key"), auditLog: text(cmd, "audit-log"),
 		logFormat: text(cmd, "log-format"), logLevel: text(cmd, "log-level"),
+		migrate: text(cmd, "migrate") == "true", chartRegistry: strings.TrimRight(text(cmd, "chart-registry"), "/"),
+	}
+	if cfg.chartRegistry != "" && !strings.HasPrefix(cfg.chartRegistry, "oci://") {
+		return nil, usageError("--chart-registry must be oci://HOST[/PATH]")
 	}
 	cfg.receiverLocalhost, _ = flags.GetBool("receiver-localhost") // the flag exists with this type
 	vars := environmentOf(cmd).vars

@@ -146,7 +146,7 @@ func (s *runningServer) assemble(ctx context.Context, registry *prometheus.Regis
 		Store: s.store, Operators: s.ops, Issuer: issuer, Policy: s.hub, Liveness: tracker,
 		Web: page, Session: web.Session(s.ops),
 		Registry: registry, Log: s.log, Now: now, TrustedProxies: s.cfg.trustedProxies,
-		Split: s.cfg.adminListen != "", KeysSealed: k.sealer.Sealed(), PublicURL: public, CAPin: s.pin,
+		Split: s.cfg.adminListen != "", KeysSealed: k.sealer.Sealed(), PublicURL: public, CAPin: s.pin, ChartRegistry: s.cfg.chartRegistry,
 	})
 	return err
 }

@@ -19,7 +19,10 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "What needs a person; exit code 10 when something does",
-		Args:  exactArgs(),
+		Long: `What needs a person, the most urgent first, each with since when, why, and the command
+that shows more; then the counts of everything. With nothing to do the exit code is 0,
+else 10, so a script or a cron job may ask.`,
+		Args: exactArgs(),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, _ []string) error {
 			if text(cmd, "watch") == "true" {
 				return watchStatus(cmd, client)

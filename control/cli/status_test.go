@@ -104,15 +104,20 @@ func TestCertificatesThatAreLate(t *testing.T) {
 	}
 	f := newFakeServer(t, map[string]any{"GET /api/v1/orgs/default/certificates": page(
 		entry("aa01", "valid", "2026-11-29T12:00:00Z"), entry("aa02", "valid", "2026-12-01T12:00:00Z"),
-		entry("aa03", "revoked", "2026-11-29T12:00:00Z"), entry("bb04", "ended", "2026-11-29T12:00:00Z"))})
+		entry("aa03", "revoked", "2026-11-29T12:00:00Z"), entry("bb04", "ended", "2026-11-29T12:00:00Z")),
+		"GET /api/v1/orgs/default/senders": page(), "GET /api/v1/orgs/default/operators": page()})
 	m := newMachine(t, f)
 	golden(t, "cert-failing.golden.txt", m.ok("cert", "list", "--failing"))
 	m.ok("cert", "list", "--ends-before", "7d", "--holder", "op-eu-export-c1", "--state", "valid")
 	assert.Equal(t, []string{
 		"GET /api/v1/orgs/default/certificates?limit=500&newest=true",
+		"GET /api/v1/orgs/default/senders?limit=500&state=renewal_failing",
+		"GET /api/v1/orgs/default/operators?limit=500",
 		"GET /api/v1/orgs/default/certificates?endsBefore=2026-12-07T12%3A03%3A10Z&holder=op-eu-export-c1&limit=500&state=valid",
 	}, f.requests)
 
+	f.answers["GET /api/v1/orgs/default/senders"] = page(map[string]any{"name": "op-eu-export-c1", "status": "renewal_failing"})
+	assert.Contains(t, m.ok("cert", "list", "--failing"), "aa02", "its last renewal was refused (ST-1)")
 	assert.Contains(t, m.ok("cert", "get", "BB:04"), "bb04")
 	got := m.run("cert", "get", "aa")
 	assert.Equal(t, exitUsage, got.code)

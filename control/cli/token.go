@@ -20,14 +20,27 @@ func newTokenCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make a one-use token; an earlier one for the same certificate dies",
-		Args:  exactArgs(),
+		Long: `Make a one-use token for a certificate: of a connected sender (--sender), of every
+connected sender that a pattern matches (--name-pattern), or of the operator's own
+receiver. A token works once, for one name, so --uses N with a pattern makes N tokens
+at most, and none when more senders match. Several tokens are lines of NAME and
+TOKEN; read the file once, give each machine its own, and delete it.`,
+		Example: "  ikhnos token create --operator op-eu --sender c9 --out c9.token\n" +
+			"  ikhnos token create --operator op-eu --name-pattern 'edge-*' --uses 20 --out edge.tokens",
+		Args: exactArgs(),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, _ []string) error {
 			operatorID, sender := text(cmd, "operator"), text(cmd, "sender")
+			ttl, _ := cmd.Flags().GetDuration("ttl")
+			if isSet(cmd, "name-pattern") {
+				return createTokens(cmd, client, ttl)
+			}
 			role := enrollmentRole(sender)
 			if isSet(cmd, "role") && text(cmd, "role") != string(role) {
 				return usageError("--role sender goes with --sender ID, --role receiver without")
 			}
-			ttl, _ := cmd.Flags().GetDuration("ttl")
+			if uses, _ := cmd.Flags().GetInt("uses"); uses != 1 {
+				return usageError("--uses goes with --name-pattern: a token works once, for one name")
+			}
 			token, err := client.CreateToken(cmd.Context(), operatorID, role, sender, ttl)
 			if isReason(err, controlapi.ReasonNotFound) && sender != "" {
 				return notConnected(sender, operatorID, err)
@@ -41,6 +54,8 @@ func newTokenCreateCommand() *cobra.Command {
 	addOperatorFlag(cmd)
 	addChoice(cmd, "role", "whose certificate", string(controlapi.RoleReceiver), string(controlapi.RoleSender))
 	cmd.Flags().String("sender", "", "cluster or operator that will send; without it the token is for the operator's receiver")
+	cmd.Flags().String("name-pattern", "", "a token for each connected sender whose id matches, * for any letters")
+	cmd.Flags().Int("uses", 1, "how many tokens a pattern may make, at most")
 	addTTLFlag(cmd)
 	addOutFlag(cmd)
 	return cmd

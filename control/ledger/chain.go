@@ -20,23 +20,15 @@ import (
 const verifyPage = 1000
 
 // Append adds an event, which needs a "type", to an operator's chain and returns
-// its sequence number. sequence, operatorId and at are added here.
+// its sequence number. sequence, operatorId and at are added here, to the map given.
 func (tx *Tx) Append(operatorID string, event map[string]any) (int64, error) {
 	sequence, previous, err := tx.head(operatorID)
 	if err != nil {
 		return 0, err
 	}
 	sequence++
-	full := make(map[string]any, len(event)+3)
-	for k, v := range event {
-		full[k] = v
-	}
-	full["sequence"], full["operatorId"], full["at"] = sequence, operatorID, tx.now.Format(time.RFC3339)
-	raw, err := json.Marshal(full)
-	if err != nil {
-		return 0, fmt.Errorf("encoding an event: %w", err)
-	}
-	canonical, err := jcs.Transform(raw)
+	event["sequence"], event["operatorId"], event["at"] = sequence, operatorID, tx.now.Format(time.RFC3339)
+	canonical, err := canonicalJSON(event)
 	if err != nil {
 		return 0, fmt.Errorf("encoding an event: %w", err)
 	}

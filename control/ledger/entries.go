@@ -22,34 +22,50 @@ const entryColumns = `e.operator_id, e.serial, e.sequence, e.holder, e.holder_id
 	e.not_before, e.not_after, e.renew_after, e.renew_by, e.spki, e.requested_by, e.issued_at,
 	e.superseded_at, e.revoked_at, e.revoke_reason`
 
+// entryRow is a row of entryColumns.
+type entryRow struct {
+	Entry
+	notBefore, notAfter, renewAfter, renewBy, issuedAt int64
+	superseded, revoked                                sql.NullInt64
+}
+
+// fields are what entryColumns are scanned into.
+func (r *entryRow) fields() []any {
+	return []any{&r.OperatorID, &r.Serial, &r.Sequence, &r.Holder, &r.HolderID, &r.Kind, &r.Role, &r.Issuer, &r.Parent,
+		&r.notBefore, &r.notAfter, &r.renewAfter, &r.renewBy, &r.SPKI, &r.RequestedBy, &r.issuedAt,
+		&r.superseded, &r.revoked, &r.RevokeReason}
+}
+
+// entry is the entry of a row that was read; now decides whether it has ended.
+func (r *entryRow) entry(now time.Time) Entry {
+	e := r.Entry
+	e.NotBefore, e.NotAfter = unix(r.notBefore), unix(r.notAfter)
+	e.RenewAfter, e.RenewBy, e.IssuedAt = unix(r.renewAfter), unix(r.renewBy), unix(r.issuedAt)
+	switch {
+	case r.revoked.Valid:
+		at := unix(r.revoked.Int64)
+		e.State, e.RevokedAt = StateRevoked, &at
+	case now.After(e.NotAfter):
+		e.State = StateEnded
+	case r.superseded.Valid:
+		e.State = StateSuperseded
+	default:
+		e.State = StateValid
+	}
+	return e
+}
+
 // scanEntry reads entryColumns; now decides which entries have ended.
 func scanEntry(scan func(...any) error, now time.Time) (Entry, error) {
-	var e Entry
-	var notBefore, notAfter, renewAfter, renewBy, issuedAt int64
-	var superseded, revoked sql.NullInt64
-	err := scan(&e.OperatorID, &e.Serial, &e.Sequence, &e.Holder, &e.HolderID, &e.Kind, &e.Role, &e.Issuer, &e.Parent,
-		&notBefore, &notAfter, &renewAfter, &renewBy, &e.SPKI, &e.RequestedBy, &issuedAt,
-		&superseded, &revoked, &e.RevokeReason)
+	var r entryRow
+	err := scan(r.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Entry{}, ErrNotFound
 	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("reading an entry: %w", err)
 	}
-	e.NotBefore, e.NotAfter = unix(notBefore), unix(notAfter)
-	e.RenewAfter, e.RenewBy, e.IssuedAt = unix(renewAfter), unix(renewBy), unix(issuedAt)
-	switch {
-	case revoked.Valid:
-		at := unix(revoked.Int64)
-		e.State, e.RevokedAt = StateRevoked, &at
-	case now.After(e.NotAfter):
-		e.State = StateEnded
-	case superseded.Valid:
-		e.State = StateSuperseded
-	default:
-		e.State = StateValid
-	}
-	return e, nil
+	return r.entry(now), nil
 }
 
 func unix(s int64) time.Time { return time.Unix(s, 0).UTC() }
@@ -168,16 +184,16 @@ var (
 		key:  func(e Entry) []any { return []any{e.OperatorID, e.Holder, e.Role} },
 	}
 	orderHolder = order{
-		by:   "e.operator_id DESC, e.holder DESC, e.role DESC, e.not_after DESC, e.serial DESC",
-		next: "(e.operator_id, e.holder, e.role, e.not_after, e.serial) < (?, ?, ?, ?, ?)",
+		by:   "e.operator_id DESC, e.holder DESC, e.role DESC, e.not_after DESC, e.sequence DESC",
+		next: "(e.operator_id, e.holder, e.role, e.not_after, e.sequence) < (?, ?, ?, ?, ?)",
 		key: func(e Entry) []any {
-			return []any{e.OperatorID, e.Holder, e.Role, e.NotAfter.Unix(), e.Serial}
+			return []any{e.OperatorID, e.Holder, e.Role, e.NotAfter.Unix(), e.Sequence}
 		},
 	}
 	orderEnd = order{
-		by:   "e.operator_id, e.not_after, e.serial",
-		next: "(e.operator_id, e.not_after, e.serial) > (?, ?, ?)",
-		key:  func(e Entry) []any { return []any{e.OperatorID, e.NotAfter.Unix(), e.Serial} },
+		by:   "e.operator_id, e.not_after, e.sequence",
+		next: "(e.operator_id, e.not_after, e.sequence) > (?, ?, ?)",
+		key:  func(e Entry) []any { return []any{e.OperatorID, e.NotAfter.Unix(), e.Sequence} },
 	}
 	orderSequence = order{
 		by:   "e.operator_id DESC, e.sequence DESC",

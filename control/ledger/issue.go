@@ -77,14 +77,16 @@ func (tx *Tx) renew(r IssueRequest) (Issuance, error) {
 		parent: parent.Serial, requestedBy: parent.Holder,
 		detail: map[string]any{"parent": parent.Serial},
 	}
-	if again, ok, err := tx.repeat(c); ok || err != nil {
-		return again, err
-	}
-	if err := tx.mayRenew(c); err != nil {
+	known, living, err := tx.counts(c)
+	if err != nil {
 		return Issuance{}, err
 	}
-	living, err := tx.living(c)
-	if err != nil {
+	if known {
+		if again, ok, err := tx.repeat(c); ok || err != nil {
+			return again, err
+		}
+	}
+	if err := tx.mayRenew(c); err != nil {
 		return Issuance{}, err
 	}
 	if living >= maxLiving {
@@ -97,14 +99,16 @@ func (tx *Tx) renew(r IssueRequest) (Issuance, error) {
 	return out, tx.replaceChild(c, out.Entry.Serial)
 }
 
-// living counts the holder's leaves that are neither revoked nor ended.
-func (tx *Tx) living(c *candidate) (n int, err error) {
-	err = tx.QueryRow(`SELECT COUNT(*) FROM entries WHERE operator_id = $1 AND holder = $2 AND role = $3
-		AND not_after >= $4 AND revoked_at IS NULL`, c.operatorID, c.holder, c.role, tx.now.Unix()).Scan(&n)
+// counts says whether the key is known, and how many leaves of the holder are
+// neither revoked nor ended.
+func (tx *Tx) counts(c *candidate) (known bool, living int, err error) {
+	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM entries WHERE spki = $1), COUNT(*) FROM entries
+		WHERE operator_id = $2 AND holder = $3 AND role = $4 AND not_after >= $5 AND revoked_at IS NULL`,
+		c.SPKI, c.operatorID, c.holder, c.role, tx.now.Unix()).Scan(&known, &living)
 	if err != nil {
-		return 0, fmt.Errorf("counting living leaves: %w", err)
+		return false, 0, fmt.Errorf("counting living leaves: %w", err)
 	}
-	return n, nil
+	return known, living, nil
 }
 
 // token is an enrolment token as stored.

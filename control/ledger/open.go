@@ -42,7 +42,8 @@ type Store struct {
 	logger  *slog.Logger
 	backend backend
 	changes broadcaster
-	proofs  atomic.Uint64 // UseProof calls, to spread the cleaning
+	proofs  atomic.Uint64             // UseProof calls, to spread the cleaning
+	cleaned atomic.Pointer[usedProof] // where the cleaning has come to
 
 	sinkMu sync.Mutex
 	sink   func(audit.Entry, time.Time)

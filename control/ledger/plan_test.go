@@ -35,12 +35,13 @@ func TestQueryPlans(t *testing.T) {
 		return lines
 	}
 	for _, test := range []struct{ name, query, index string }{
-		{"living", `SELECT COUNT(*) FROM entries WHERE operator_id = 'o' AND holder = 'h' AND role = 'r' AND not_after >= 1 AND revoked_at IS NULL`, "entries_by_holder"},
+		{"living", `SELECT COUNT(*) FROM entries WHERE operator_id = 'o' AND holder = 'h' AND role = 'r' AND not_after >= 1 AND revoked_at IS NULL`, "COVERING INDEX entries_by_holder"},
 		{"supersede", `UPDATE entries SET superseded_at = 1 WHERE operator_id = 'o' AND holder = 'h' AND role = 'r' AND superseded_at IS NULL`, "entries_newest"},
 		{"key", `SELECT * FROM entries e WHERE e.spki = 'x'`, "entries_by_spki"},
 		{"revoke holder", `UPDATE entries SET revoked_at = 1 WHERE operator_id = 'o' AND revoked_at IS NULL AND not_after >= 1 AND holder = 'h' AND role = 'r'`, "entries_by_holder"},
 		{"revoked", `SELECT serial FROM entries WHERE operator_id = 'o' AND revoked_at IS NOT NULL AND not_after >= 1 ORDER BY serial`, "entries_revoked"},
-		{"old proofs", `SELECT leaf, jti FROM used_proofs WHERE expires_at < 1 ORDER BY expires_at LIMIT 64`, "used_proofs_by_end"},
+		{"proofs to clean", `SELECT leaf, jti FROM used_proofs WHERE (leaf, jti) > ('l', 'j') ORDER BY leaf, jti LIMIT 1 OFFSET 63`, "SEARCH used_proofs USING PRIMARY KEY"},
+		{"old proofs", `DELETE FROM used_proofs WHERE expires_at < 1 AND (leaf, jti) > ('l', 'j') AND (leaf, jti) <= ('m', 'k')`, "SEARCH used_proofs USING PRIMARY KEY"},
 	} {
 		t.Run(test.name, func(t *testing.T) { assert.Contains(t, plan(test.query), test.index) })
 	}

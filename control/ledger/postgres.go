@@ -126,6 +126,15 @@ func (b *postgresBackend) enter(ctx context.Context, alone bool) (*pgx.Conn, err
 	return conn, nil
 }
 
+// leave gives openLock back before it closes the connection: PostgreSQL itself does
+// so only some time after, when it notices.
+func leave(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock_all()`) // fails on a broken connection
+	return conn.Close(ctx)
+}
+
 func (b *postgresBackend) dialect() *dialect { return &postgresDialect }
 
 func (b *postgresBackend) view(ctx context.Context, fn func(querier) error) error {
@@ -203,7 +212,7 @@ func (b *postgresBackend) watch(ctx context.Context, conn *pgx.Conn) {
 		}
 		if err == nil {
 			err = b.listen(ctx, conn, &last)
-			_ = conn.Close(context.WithoutCancel(ctx))
+			_ = leave(conn)
 			conn = nil
 		}
 		if err != nil && ctx.Err() == nil {
@@ -244,7 +253,7 @@ func (b *postgresBackend) close() error {
 		b.stop()
 		b.wg.Wait()
 		if b.entered != nil {
-			b.err = b.entered.Close(context.Background())
+			b.err = leave(b.entered)
 		}
 		b.err = errors.Join(b.err, b.db.Close())
 	})

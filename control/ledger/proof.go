@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -12,7 +13,7 @@ import (
 const (
 	// proofMargin keeps a used proof beyond its end, for a clock that is set back.
 	proofMargin = 2 * time.Minute
-	// Every cleanEvery-th proof takes up to cleanMost old ones out.
+	// Every cleanEvery-th proof looks at cleanMost others and takes out the old ones.
 	cleanEvery = 16
 	cleanMost  = 64
 )
@@ -31,11 +32,34 @@ func (tx *Tx) UseProof(leaf, jti string, expires time.Time) error {
 	if tx.store.proofs.Add(1)%cleanEvery != 0 {
 		return nil
 	}
-	_, err = tx.Exec(`DELETE FROM used_proofs WHERE (leaf, jti) IN (
-		SELECT leaf, jti FROM used_proofs WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, tx.now.Unix(), cleanMost)
+	return tx.cleanProofs()
+}
+
+// usedProof is the key of a row of used_proofs; the zero value is before all.
+type usedProof struct{ leaf, jti string }
+
+// cleanProofs takes out those that have ended of the next cleanMost used proofs.
+// Going through the table in the order of its key, again and again, needs no
+// index of their ends and changes fewer pages.
+func (tx *Tx) cleanProofs() error {
+	var after, last usedProof
+	if p := tx.store.cleaned.Load(); p != nil {
+		after = *p
+	}
+	err := tx.QueryRow(`SELECT leaf, jti FROM used_proofs WHERE (leaf, jti) > ($1, $2)
+		ORDER BY leaf, jti LIMIT 1 OFFSET $3`, after.leaf, after.jti, cleanMost-1).Scan(&last.leaf, &last.jti)
+	upTo := `AND (leaf, jti) <= ($4, $5)`
+	args := []any{tx.now.Unix(), after.leaf, after.jti, last.leaf, last.jti}
+	if errors.Is(err, sql.ErrNoRows) { // fewer are left: all of them, and then from the beginning
+		upTo, args, err = ``, args[:3], nil
+	}
+	if err == nil {
+		_, err = tx.Exec(`DELETE FROM used_proofs WHERE expires_at < $1 AND (leaf, jti) > ($2, $3) `+upTo, args...)
+	}
 	if err != nil {
 		return fmt.Errorf("cleaning up used proofs: %w", err)
 	}
+	tx.store.cleaned.Store(&last)
 	return nil
 }
 
@@ -50,18 +74,10 @@ func (tx *Tx) CheckProof(p Proof, role string, afterRevocation bool) (Entry, err
 }
 
 func (tx *Tx) checkProof(p Proof, role string, afterRevocation bool) (Entry, *standing, error) {
-	entry, err := tx.Entry(p.OperatorID, p.Serial)
+	entry, st, err := tx.proving(p.OperatorID, p.Serial)
 	if err == nil && entry.SPKI != p.SPKI || errors.Is(err, ErrNotFound) {
 		return Entry{}, nil, tx.refuseUnknown(p)
 	}
-	if err != nil {
-		return Entry{}, nil, err
-	}
-	holderID := entry.HolderID
-	if entry.Role == RoleReceiver {
-		holderID = ""
-	}
-	st, err := tx.standing(p.OperatorID, holderID)
 	if err != nil {
 		return Entry{}, nil, err
 	}

@@ -25,9 +25,10 @@ const readConnections = 8
 // Pragmas of every connection. FULL makes every commit durable; secure_delete
 // overwrites what is deleted, so an erased key is gone from the file. The log is
 // moved into the file at 16 MiB, not at every 4 MiB, because that costs a sync.
+// A larger cache makes commits slower: many look at every page in it.
 const pragmas = "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=foreign_keys(1)&_pragma=secure_delete(1)&_pragma=wal_autocheckpoint(4096)" +
-	"&_pragma=cache_size(-16384)&_pragma=temp_store(MEMORY)"
+	"&_pragma=cache_size(-4096)&_pragma=temp_store(MEMORY)"
 
 var sqliteDialect = dialect{
 	lockOperator: `SELECT id FROM operators WHERE id = $1`,

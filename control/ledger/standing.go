@@ -51,25 +51,30 @@ type standing struct {
 	replaced     replaced
 }
 
+// standingColumns are read from operators o, change_counter n, senders s and
+// clusters c.
+const standingColumns = `o.org_id, o.state, o.created_at, o.revoked_at, o.client_ca_cert, o.client_ca_key,
+	o.recovered_epoch, n.epoch, s.name, s.kind, s.state, s.removed_at, c.state,
+	s.replaced_serials, s.replaced_until`
+
+// fields are what standingColumns are scanned into.
+func (s *standing) fields() []any {
+	return []any{&s.orgID, &s.operatorState, &s.createdAt, &s.revokedAt, &s.caCert, &s.caKey,
+		&s.recoveredEpoch, &s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState,
+		&s.replaced.serials, &s.replaced.until}
+}
+
 // standing reads both; holderID is "" for a receiver.
 func (tx *Tx) standing(operatorID, holderID string) (*standing, error) {
-	if tx.store.backend.dialect().lockRow {
-		if err := tx.LockOperator(operatorID); err != nil {
-			return nil, err
-		}
+	if err := tx.lockRow(operatorID); err != nil {
+		return nil, err
 	}
 	s := &standing{operatorID: operatorID}
-	err := tx.QueryRow(`SELECT o.org_id, o.state, o.created_at, o.revoked_at, o.client_ca_cert, o.client_ca_key,
-			o.recovered_epoch, n.epoch, s.name, s.kind, s.state, s.removed_at, c.state,
-			s.replaced_serials, s.replaced_until
-		FROM operators o
+	err := tx.QueryRow(`SELECT `+standingColumns+` FROM operators o
 		JOIN change_counter n ON n.id = 1
 		LEFT JOIN senders s ON s.operator_id = o.id AND s.holder_id = $2
 		LEFT JOIN clusters c ON s.kind = 'cluster' AND c.org_id = o.org_id AND c.id = s.holder_id
-		WHERE o.id = $1`, operatorID, holderID).
-		Scan(&s.orgID, &s.operatorState, &s.createdAt, &s.revokedAt, &s.caCert, &s.caKey,
-			&s.recoveredEpoch, &s.epoch, &s.name, &s.kind, &s.senderState, &s.removedAt, &s.clusterState,
-			&s.replaced.serials, &s.replaced.until)
+		WHERE o.id = $1`, operatorID, holderID).Scan(s.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}
@@ -77,6 +82,36 @@ func (tx *Tx) standing(operatorID, holderID string) (*standing, error) {
 		return nil, fmt.Errorf("reading the standing of a holder: %w", err)
 	}
 	return s, nil
+}
+
+// proving reads the entry of a leaf and the standing of its holder.
+func (tx *Tx) proving(operatorID, serial string) (Entry, *standing, error) {
+	if err := tx.lockRow(operatorID); err != nil {
+		return Entry{}, nil, err
+	}
+	var r entryRow
+	s := &standing{operatorID: operatorID}
+	err := tx.QueryRow(`SELECT `+entryColumns+`, `+standingColumns+` FROM entries e
+		JOIN operators o ON o.id = e.operator_id
+		JOIN change_counter n ON n.id = 1
+		LEFT JOIN senders s ON e.role = 'sender' AND s.operator_id = e.operator_id AND s.holder_id = e.holder_id
+		LEFT JOIN clusters c ON s.kind = 'cluster' AND c.org_id = o.org_id AND c.id = s.holder_id
+		WHERE e.operator_id = $1 AND e.serial = $2`, operatorID, serial).Scan(append(r.fields(), s.fields()...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Entry{}, nil, ErrNotFound
+	}
+	if err != nil {
+		return Entry{}, nil, fmt.Errorf("reading an entry and its holder's standing: %w", err)
+	}
+	return r.entry(tx.now), s, nil
+}
+
+// lockRow locks an operator where updates run beside each other.
+func (tx *Tx) lockRow(operatorID string) error {
+	if !tx.store.backend.dialect().lockRow {
+		return nil
+	}
+	return tx.LockOperator(operatorID)
 }
 
 // operatorOK refuses for an operator that is not active.

@@ -21,6 +21,11 @@ var (
 	// be a loopback address in disguise (127.1, 0x7f000001).
 	numericHost = regexp.MustCompile(`(^|\.)([0-9]+|0x[0-9a-f]*)$`)
 
+	// localName are the names that hosts files give to loopback.
+	localName = regexp.MustCompile(`^((.+\.)?localhost|localhost[46]?(\.localdomain[46]?)?|ip6-(localhost|loopback))$`)
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
 	errAddressForm  = errors.New("must be host or host:port, without a scheme or path")
 	errAddressPort  = errors.New("the port must be 1 to 65535")
 	errAddressLocal = errors.New("must be reachable from another cluster: no localhost, loopback, link-local, multicast or unspecified address")
@@ -34,14 +39,25 @@ func dialAddress(text string) (string, error) {
 		return "", err
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		ip = ip.Unmap()
-		if ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() {
+		if isLocal(ip) {
 			return "", errAddressLocal
 		}
-	} else if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	} else if localName.MatchString(host) {
 		return "", errAddressLocal
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// isLocal reports whether an address means something else on every machine, or
+// nothing. An IPv6 address that holds an IPv4 one means that one.
+func isLocal(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	if b := ip.As16(); ip.Is6() && [12]byte(b[:12]) == [12]byte{} || nat64.Contains(ip) {
+		if inner := netip.AddrFrom4([4]byte(b[12:])); inner.IsLoopback() || inner.IsUnspecified() {
+			return true
+		}
+	}
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip == broadcast
 }
 
 // endpointAddress checks the host:port of an OTLP destination, which may well be

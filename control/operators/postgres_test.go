@@ -55,7 +55,7 @@ func freshDatabase(t *testing.T, base, name string) string {
 	}
 	run("DROP DATABASE IF EXISTS " + name)
 	run("CREATE DATABASE " + name)
-	t.Cleanup(func() { run("DROP DATABASE " + name) })
+	t.Cleanup(func() { run("DROP DATABASE " + name + " WITH (FORCE)") })
 	u, err := url.Parse(base)
 	require.NoError(t, err)
 	u.Path = "/" + name

@@ -93,12 +93,17 @@ func NewSerial() *big.Int {
 
 // SPKIHash is the SHA-256 of a public key in its X.509 form, in lower-case hex.
 func SPKIHash(pub *ecdsa.PublicKey) (string, error) {
-	der, err := x509.MarshalPKIXPublicKey(pub)
-	if err != nil {
-		return "", fmt.Errorf("encoding a public key: %w", err)
+	_, hash, err := spkiOf(pub)
+	return hash, err
+}
+
+// spkiOf is a public key in its X.509 form, and its SPKIHash.
+func spkiOf(pub *ecdsa.PublicKey) (der []byte, hash string, err error) {
+	if der, err = x509.MarshalPKIXPublicKey(pub); err != nil {
+		return nil, "", fmt.Errorf("encoding a public key: %w", err)
 	}
 	sum := sha256.Sum256(der)
-	return hex.EncodeToString(sum[:]), nil
+	return der, hex.EncodeToString(sum[:]), nil
 }
 
 // Pin is how a certificate's key is pinned: sha256: and the hex of its SPKI hash.

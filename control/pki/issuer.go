@@ -63,11 +63,11 @@ func (i *Issuer) Issue(ctx context.Context, req Request) (*controlapi.Certificat
 	if err != nil {
 		return nil, err
 	}
-	spki, err := SPKIHash(pub)
+	spki, hash, err := spkiOf(pub)
 	if err != nil {
 		return nil, err
 	}
-	rec, err := i.recorder.Record(ctx, req, spki)
+	rec, err := i.recorder.Record(ctx, req, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (i *Issuer) Issue(ctx context.Context, req Request) (*controlapi.Certificat
 	if err != nil {
 		return nil, err
 	}
-	der, err := Sign(t, pub, ca)
+	der, err := SignLeaf(t, spki, ca)
 	if err != nil {
 		return nil, err
 	}

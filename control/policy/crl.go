@@ -51,8 +51,11 @@ func (h *Hub) CRL(ctx context.Context, operatorID string) (*List, error) {
 	s := h.slot(operatorID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := h.store.Now()
-	if s.list == nil || s.list.version.Less(r.version) || now.Sub(s.list.signedAt) >= listAge {
+	age := time.Duration(0)
+	if s.list != nil {
+		age = h.store.Now().Sub(s.list.signedAt) // negative once the clock was set back: not valid yet
+	}
+	if s.list == nil || s.list.version.Less(r.version) || age < 0 || age >= listAge {
 		list, err := h.signList(ctx, operatorID)
 		if err != nil {
 			return nil, err

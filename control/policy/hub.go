@@ -54,18 +54,23 @@ func NewHub(store *ledger.Store, keys *pki.Keyring, log *slog.Logger) *Hub {
 	return &Hub{store: store, keys: keys, log: log, stop: make(chan struct{}), slots: map[string]*slot{}}
 }
 
+// readAgain is how soon changes are read again after the database did not answer.
+const readAgain = time.Second
+
 // Run wakes those whose policy changed, until ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	changes, cancel := h.store.Changes()
 	defer cancel()
 	var last int64
 	for {
+		var again <-chan time.Time
 		ids, newest, err := h.changedSince(ctx, last)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			h.log.WarnContext(ctx, "reading changes failed", slog.Any("error", err))
+			h.log.WarnContext(ctx, "reading changes failed, trying again", slog.Any("error", err))
+			again = time.After(readAgain) // this change wakes nobody a second time
 		default:
 			last = newest
 			for _, id := range ids {
@@ -74,6 +79,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		select {
 		case <-changes:
+		case <-again:
 		case <-ctx.Done():
 			return nil
 		}

@@ -34,7 +34,7 @@ func pinnedClient(t *testing.T, handler http.Handler, path string, opts ...Optio
 	ca := testpki.NewCA(t, "op-server")
 	server := serve(t, handler, ca.Receiver(t), ca.Cert)
 	cfg := NewDefaultConfig()
-	cfg.Endpoint, cfg.CAPins, cfg.Timeout = server.URL+path, []string{pinOf(ca.Cert)}, 5*time.Second
+	cfg.Endpoint, cfg.CAPins, cfg.Timeout = server.URL+path, []string{pinOf(ca.Cert)}, time.Minute
 	client, err := cfg.NewClient(t.Context(), componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), opts...)
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
@@ -154,7 +154,7 @@ func TestClockSkew(t *testing.T) {
 	require.EqualValues(t, 2, attempts.Load())
 	require.NoError(t, client.Report(t.Context(), holder, &controlapi.Report{}))
 	require.EqualValues(t, 3, attempts.Load())
-	require.InDelta(t, 9*60, client.ClockOffset().Seconds(), 2)
+	require.InDelta(t, 9*60, client.ClockOffset().Seconds(), 60) // less what this took
 }
 
 func TestClockSkewIsTriedOnce(t *testing.T) {
@@ -225,8 +225,9 @@ func TestProblemIsReturned(t *testing.T) {
 
 // A long poll may last its wait and the timeout; another call only the timeout.
 func TestDeadlines(t *testing.T) {
+	const slow = 50 * time.Second // what a machine may take
 	left := make(chan time.Duration, 2)
-	client, err := New(&http.Client{Timeout: 3 * time.Second, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	client, err := New(&http.Client{Timeout: 5 * time.Minute, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		deadline, _ := r.Context().Deadline()
 		left <- time.Until(deadline)
 		return nil, context.DeadlineExceeded
@@ -234,9 +235,9 @@ func TestDeadlines(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Policy(t.Context(), newHolder(t), `"1"`, time.Minute)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.InDelta(t, 63, (<-left).Seconds(), 2)
+	require.Greater(t, <-left, 6*time.Minute-slow)
 	require.ErrorIs(t, client.Heartbeat(t.Context(), "", &controlapi.Heartbeat{}), context.DeadlineExceeded)
-	require.InDelta(t, 3, (<-left).Seconds(), 2)
+	require.InDelta(t, 5*time.Minute-slow/2, <-left, float64(slow/2))
 
 	_, err = New(http.DefaultClient, "ftp://x", time.Now)
 	require.ErrorIs(t, err, errPlainHTTP)
@@ -260,7 +261,7 @@ func TestCloseIdleConnections(t *testing.T) {
 	require.Eventually(t, func() bool {
 		client.CloseIdleConnections()
 		return beat() != first
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestPlainHTTP(t *testing.T) {

@@ -37,6 +37,7 @@ var rules = []rule{
 	{folder: "control/api", deny: []string{"components", "modernc.org/sqlite", "github.com/jackc/pgx"}},
 	{folder: "control/pki", allowOwn: []string{"internal", "control/pki"}, deny: []string{"net/http", "database/sql"}},
 	{folder: "control/ledger", allowOwn: []string{"control/audit", "control/ledger"}},
+	{folder: "control/install", allowOwn: []string{"control/install", "control/operators", "distributions", "internal"}, deny: []string{"os", "net/http", "database/sql"}},
 	{folder: "control", deny: []string{"components"}},
 }
 
@@ -69,6 +70,8 @@ func TestImportTableBites(t *testing.T) {
 		"ledger imports the signer":         {"control/ledger", "control/ledger/x.go", module + "control/pki"},
 		"API imports a database driver":     {"control/api", "control/api/x.go", "modernc.org/sqlite"},
 		"the server imports a component":    {"control", "control/cli/x.go", module + "components/extension/ikhnosrenew"},
+		"the printer runs a program":        {"control/install", "control/install/x.go", "os/exec"},
+		"the printer imports the API":       {"control/install", "control/install/x.go", module + "control/api"},
 		"ledger imports something internal": {"control/ledger", "control/ledger/x.go", module + "internal/controlapi"},
 	} {
 		t.Run(name, func(t *testing.T) {

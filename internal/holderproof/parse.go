@@ -79,7 +79,31 @@ func Parse(authorization string) (*Proof, error) {
 	return &Proof{Leaf: leaf, Claims: claims, input: []byte(parts[0] + "." + parts[1]), signature: raw[2]}, nil
 }
 
+// The protected header as Sign writes it, around the one certificate.
+const (
+	headerBegin = `{"alg":"` + algorithm + `","typ":"` + proofType + `","x5c":["`
+	headerEnd   = `"]}`
+)
+
 func parseProtected(text []byte) (*x509.Certificate, error) {
+	encoded, begins := strings.CutPrefix(string(text), headerBegin)
+	encoded, ends := strings.CutSuffix(encoded, headerEnd)
+	der, err := decodeBase64(base64.StdEncoding, encoded)
+	if !begins || !ends || err != nil { // another spelling, or broken
+		if der, err = readProtected(text); err != nil {
+			return nil, err
+		}
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, errCertificate
+	}
+	return leaf, nil
+}
+
+// readProtected reads the protected header in any spelling and returns the
+// certificate in it (DER).
+func readProtected(text []byte) ([]byte, error) {
 	members, err := parseObject(text)
 	if err != nil || len(members) != 3 || members["alg"] != algorithm || members["typ"] != proofType {
 		return nil, errProtected
@@ -96,11 +120,7 @@ func parseProtected(text []byte) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, errCertificate
 	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, errCertificate
-	}
-	return leaf, nil
+	return der, nil
 }
 
 func parseClaims(text []byte) (Claims, error) {

@@ -21,7 +21,7 @@ import (
 // standard error.
 func run(t *testing.T, args ...string) (int, string) {
 	t.Helper()
-	cmd := exec.CommandContext(testContext(t, 30*time.Second), program(t, "ikhnos"), args...)
+	cmd := exec.CommandContext(testContext(t, 5*time.Minute), program(t, "ikhnos"), args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	err := cmd.Run()
@@ -65,17 +65,8 @@ func TestServerBadInput(t *testing.T) {
 // the first one goes on.
 func TestSecondServer(t *testing.T) {
 	dir := t.TempDir()
-	first := exec.CommandContext(t.Context(), program(t, "ikhnos"), "server", "--data-dir", dir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
-	first.Cancel = func() error { return first.Process.Signal(os.Interrupt) }
-	require.NoError(t, first.Start())
-	defer func() {
-		assert.NoError(t, first.Process.Signal(os.Interrupt))
-		assert.NoError(t, first.Wait())
-	}()
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(filepath.Join(dir, "admin.token"))
-		return err == nil
-	}, 30*time.Second, 50*time.Millisecond)
+	first := (&killSite{t: t, program: program(t, "ikhnos"), dir: dir}).start()
+	defer first.stop(t)
 
 	code, stderr := run(t, "server", "--data-dir", dir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
 	assert.Equal(t, 1, code)

@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 		t.Skip("starts six processes")
 	}
 	dir := spacedDir(t)
-	cmd := exec.CommandContext(testContext(t, 3*time.Minute), program(t, "ikhnos"), "demo", "--once")
+	cmd := exec.CommandContext(testContext(t, 15*time.Minute), program(t, "ikhnos"), "demo", "--once")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -78,6 +78,9 @@ type attempt struct {
 type killServer struct {
 	cmd    *exec.Cmd
 	output sync.WaitGroup
+	url    string
+	pin    string
+	token  string // of role server
 	admin  *apiclient.Client
 	holder *controlclient.Client
 	close  func()
@@ -102,14 +105,15 @@ func (s *killSite) start() *killServer {
 	log, err := k.cmd.StderrPipe()
 	require.NoError(s.t, err)
 	require.NoError(s.t, k.cmd.Start())
-	url, pin := s.ready(log, k)
+	s.ready(log, k)
 	token, err := os.ReadFile(filepath.Join(s.dir, "admin.token"))
 	require.NoError(s.t, err)
-	k.admin, err = apiclient.New(apiclient.Config{Server: url, Token: string(token), CAPins: []string{pin}, Timeout: 20 * time.Second})
+	k.token = strings.TrimSpace(string(token))
+	k.admin, err = apiclient.New(apiclient.Config{Server: k.url, Token: k.token, CAPins: []string{k.pin}, Timeout: 2 * time.Minute})
 	require.NoError(s.t, err)
-	transport, err := controlclient.PinnedTransport([]string{pin}, nil)
+	transport, err := controlclient.PinnedTransport([]string{k.pin}, nil)
 	require.NoError(s.t, err)
-	k.holder, err = controlclient.New(&http.Client{Transport: transport}, url, time.Now)
+	k.holder, err = controlclient.New(&http.Client{Transport: transport}, k.url, time.Now)
 	require.NoError(s.t, err)
 	k.close = func() {
 		transport.CloseIdleConnections()
@@ -119,7 +123,7 @@ func (s *killSite) start() *killServer {
 }
 
 // ready reads the log until the server answers, and drops the rest of it.
-func (s *killSite) ready(log io.Reader, k *killServer) (url, pin string) {
+func (s *killSite) ready(log io.Reader, k *killServer) {
 	s.t.Helper()
 	lines := bufio.NewScanner(log)
 	var said []string
@@ -128,15 +132,24 @@ func (s *killSite) ready(log io.Reader, k *killServer) (url, pin string) {
 		require.NoError(s.t, json.Unmarshal(lines.Bytes(), &line))
 		said = append(said, lines.Text())
 		if text, ok := strings.CutPrefix(line.Msg, "pin "); ok {
-			pin = text
+			k.pin = text
 		}
 		if line.URL != "" {
+			k.url = line.URL
 			k.output.Go(func() { _, _ = io.Copy(io.Discard, log) })
-			return line.URL, pin
+			return
 		}
 	}
 	s.t.Fatalf("the server did not start:\n%s", strings.Join(said, "\n"))
-	return "", ""
+}
+
+// stop asks the server to end, as a service manager does.
+func (k *killServer) stop(t *testing.T) {
+	t.Helper()
+	k.close()
+	assert.NoError(t, k.cmd.Process.Signal(os.Interrupt))
+	k.output.Wait()
+	assert.NoError(t, k.cmd.Wait())
 }
 
 func (k *killServer) kill(t *testing.T) {

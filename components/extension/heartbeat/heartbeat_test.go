@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/extension/extensiontest"
@@ -42,7 +41,9 @@ func controlServer(t *testing.T, answer http.HandlerFunc) (url, caFile string, a
 	ch := make(chan arrival, 16)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		assert.NoError(t, err)
+		if err != nil {
+			return // the extension was stopped in the middle of a beat
+		}
 		ch <- arrival{r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), body}
 		answer(w, r)
 	}))
@@ -58,7 +59,7 @@ func next(t *testing.T, arrivals <-chan arrival) arrival {
 	select {
 	case a := <-arrivals:
 		return a
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no heartbeat arrived")
 		return arrival{}
 	}
@@ -126,7 +127,7 @@ func TestOutcomes(t *testing.T) {
 	problem := func(w http.ResponseWriter, _ *http.Request) { // HB-22
 		w.Header().Set("Content-Type", controlapi.ProblemContentType)
 		w.WriteHeader(http.StatusUnauthorized)
-		assert.NoError(t, json.NewEncoder(w).Encode(controlapi.NewProblem(controlapi.ReasonHeartbeatUnauthorized, "")))
+		_ = json.NewEncoder(w).Encode(controlapi.NewProblem(controlapi.ReasonHeartbeatUnauthorized, ""))
 	}
 	redirect := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:1/", http.StatusTemporaryRedirect)

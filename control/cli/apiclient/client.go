@@ -97,6 +97,13 @@ func (c *Client) Server() string { return c.base.String() }
 // CAPins are the pins by which the server is trusted, none for the system's roots.
 func (c *Client) CAPins() []string { return slices.Clone(c.pins) }
 
+// Within is the same client with at least this long for each call.
+func (c *Client) Within(timeout time.Duration) *Client {
+	longer := *c
+	longer.timeout = max(c.timeout, timeout)
+	return &longer
+}
+
 // CloseIdleConnections ends the connections that no call uses.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ikhnos/continuum/control/api"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
@@ -57,9 +58,10 @@ func (c *Client) RevokeCluster(ctx context.Context, id, note string, wait time.D
 		c.inOrg("clusters", id, "revoke"), waitQuery(wait), operators.NoteRequest{Note: note})
 }
 
-// DeleteCluster revokes a cluster and takes it off the list.
-func (c *Client) DeleteCluster(ctx context.Context, id string) (*controlapi.Receipt, error) {
-	return call1[controlapi.Receipt](ctx, c, http.MethodDelete, c.inOrg("clusters", id), nil, nil)
+// DeleteCluster revokes a cluster and takes it off the list, and waits as
+// RevokeCluster does.
+func (c *Client) DeleteCluster(ctx context.Context, id string, wait time.Duration) (*controlapi.Receipt, error) {
+	return call1[controlapi.Receipt](ctx, c.patient(wait), http.MethodDelete, c.inOrg("clusters", id), waitQuery(wait), nil)
 }
 
 // CreateOperator makes an operator and its CA.
@@ -96,9 +98,10 @@ func (c *Client) RevokeOperator(ctx context.Context, id, note string, force bool
 		c.inOrg("operators", id, "revoke"), forceQuery(force, waitQuery(wait)), operators.NoteRequest{Note: note})
 }
 
-// DeleteOperator revokes an operator and leaves a tombstone.
-func (c *Client) DeleteOperator(ctx context.Context, id string, force bool) (*operators.Removal, error) {
-	return call1[operators.Removal](ctx, c, http.MethodDelete, c.inOrg("operators", id), forceQuery(force, nil), nil)
+// DeleteOperator revokes an operator and leaves a tombstone; it forces and waits as
+// RevokeOperator does.
+func (c *Client) DeleteOperator(ctx context.Context, id string, force bool, wait time.Duration) (*operators.Removal, error) {
+	return call1[operators.Removal](ctx, c.patient(wait), http.MethodDelete, c.inOrg("operators", id), forceQuery(force, waitQuery(wait)), nil)
 }
 
 // MintHeartbeat makes or rotates the heartbeat secret of an operator.
@@ -149,4 +152,14 @@ func forceQuery(force bool, query url.Values) url.Values {
 	}
 	query.Set("force", "true")
 	return query
+}
+
+// Instances tells what each instance of an operator enforces.
+func (c *Client) Instances(ctx context.Context, id string) (*api.OperatorInstances, error) {
+	return call1[api.OperatorInstances](ctx, c, http.MethodGet, c.inOrg("operators", id, "instances"), nil, nil)
+}
+
+// CA reads the CA of an operator.
+func (c *Client) CA(ctx context.Context, id string) (*api.OperatorCA, error) {
+	return call1[api.OperatorCA](ctx, c, http.MethodGet, c.inOrg("operators", id, "ca"), nil, nil)
 }

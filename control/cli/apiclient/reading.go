@@ -5,11 +5,13 @@ package apiclient
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/ikhnos/continuum/control/api"
 	"github.com/ikhnos/continuum/control/audit/trail"
+	"github.com/ikhnos/continuum/control/install"
 	"github.com/ikhnos/continuum/control/liveness"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
@@ -60,7 +62,7 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) ([]trail.Record, erro
 // Install mints fresh secrets for an operator and returns its install commands;
 // an empty format is the server's default.
 func (c *Client) Install(ctx context.Context, operatorID, format string) (*api.Install, error) {
-	return call1[api.Install](ctx, c, http.MethodPost, c.inOrg("operators", operatorID, "install"), nil, api.InstallRequest{Format: format})
+	return call1[api.Install](ctx, c, http.MethodPost, c.inOrg("operators", operatorID, "install"), nil, api.InstallRequest{Format: install.Format(format)})
 }
 
 // ServerVersion is the version of the control server.
@@ -72,4 +74,32 @@ func (c *Client) ServerVersion(ctx context.Context) (string, error) {
 	}
 	err := c.call(ctx, http.MethodGet, "/api/openapi.json", nil, nil, &document)
 	return document.Info.Version, err
+}
+
+// Health is what a server's answer says beside its content.
+type Health struct {
+	Date            string    // the header, in whole seconds
+	CertificateEnds time.Time // of the server's own certificate
+}
+
+// Health asks whether a control server answers, without the admin token.
+func (c *Client) Health(ctx context.Context) (*Health, error) {
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/healthz", nil)
+	if err != nil {
+		return nil, fmt.Errorf("building the request: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, unreachable(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, &UnreachableError{fmt.Errorf("status %d: not the answer of a control server", resp.StatusCode)}
+	}
+	return &Health{resp.Header.Get("Date"), resp.TLS.PeerCertificates[0].NotAfter}, nil
 }
