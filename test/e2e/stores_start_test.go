@@ -4,31 +4,18 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// tool returns the path of a program of scripts/tool, which builds it the first
-// time.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "scripts", "tool"), name)
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	require.NoError(t, err, log.String())
-	return strings.TrimSpace(string(out))
-}
+	"github.com/ikhnos/continuum/test/testbed"
+)
 
 // store is one running store on loopback.
 type store struct {
@@ -42,7 +29,7 @@ func startStore(t *testing.T, name, toolName, ready, flush string, args func(add
 	dir := spacedDir(t)
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	p := &process{
-		log: filepath.Join(dir, "log"), program: tool(t, toolName), args: args(address, filepath.Join(dir, "data")),
+		log: filepath.Join(dir, "log"), program: testbed.Tool(t, toolName), args: args(address, filepath.Join(dir, "data")),
 		ready: "http://" + address + ready,
 	}
 	t.Cleanup(func() { p.kill(t) })

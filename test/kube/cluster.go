@@ -70,9 +70,7 @@ func (c *Cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 // run starts one of the two programs.
 func (c *Cluster) run(name string, args ...string) *process.Process {
 	c.t.Helper()
-	folder := os.Getenv("CONTINUUM_TEST_KUBE")
-	require.NotEmpty(c.t, folder, "CONTINUUM_TEST_KUBE must name the folder of etcd and kube-apiserver: run this test with scripts/test")
-	p, err := process.Start(c.dir, name, nil, filepath.Join(folder, name), args...)
+	p, err := process.Start(c.dir, name, nil, testbed.Tool(c.t, name), args...)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() {
 		p.Kill()

@@ -5,6 +5,5 @@
 // tests of what we ask of one: [Start]. It has RBAC, ServiceAccount tokens and an
 // audit log, and no nodes or controllers, so pods are stored and never run.
 //
-// CONTINUUM_TEST_KUBE names the folder of the programs etcd and kube-apiserver;
-// scripts/test builds them with scripts/tool and sets it.
+// The two programs are built by scripts/tool, which scripts/test calls first.
 package kube
