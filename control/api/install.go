@@ -20,10 +20,11 @@ import (
 	"github.com/ikhnos/continuum/internal/version"
 )
 
-// InstallRequest asks for an operator's install commands. An empty format is
-// shell.
+// InstallRequest asks for an operator's install commands. An empty format is shell,
+// empty keys are enrolled.
 type InstallRequest struct {
-	Format install.Format `json:"format,omitempty"`
+	Format install.Format      `json:"format,omitempty"`
+	Keys   operators.KeySource `json:"keys,omitempty"`
 }
 
 // Install is how an operator is installed, block by block. Its secrets are shown
@@ -31,7 +32,7 @@ type InstallRequest struct {
 // working elsewhere.
 type Install struct {
 	Format    install.Format  `json:"format"`
-	ExpiresAt time.Time       `json:"expiresAt"` // of the enrolment tokens
+	ExpiresAt time.Time       `json:"expiresAt"` // of the enrolment tokens or, with keys, of the receiver's certificate
 	Blocks    []install.Block `json:"blocks"`
 	Warnings  []string        `json:"warnings,omitempty"`
 }
@@ -42,29 +43,27 @@ func (i *Install) warn(format string, args ...any) {
 
 // install prints an operator's commands again with fresh secrets (IN-10 to IN-13).
 func (s *Server) install(ctx context.Context, r *request, in InstallRequest) (*Install, error) {
+	if err := in.check(r.actor.Role); err != nil {
+		return nil, err
+	}
 	out := &Install{Format: in.Format}
-	if in.Format == "" {
-		out.Format = install.Shell
-	}
-	if !slices.Contains(install.Formats(), out.Format) {
-		p := controlapi.NewProblem(controlapi.ReasonValidationFailed, "")
-		p.Errors = []controlapi.FieldError{{Field: "format", Detail: fmt.Sprintf("must be one of: %v", install.Formats())}}
-		return nil, p
-	}
 	op, err := s.cfg.Operators.GetOperator(ctx, r.actor, r.id("id"))
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.Operators.RecordReissue(ctx, r.actor, op.ID); err != nil {
+	if err := s.cfg.Operators.RecordReissue(ctx, r.actor, op.ID, in.Keys); err != nil {
 		return nil, err
 	}
 	facts := install.Operator{Operator: &op, Server: s.installServer(r.Request, out), Charts: install.Charts{Registry: s.cfg.ChartRegistry, Version: version.Version}}
-	token, err := s.cfg.Operators.MintToken(ctx, r.actor, op.ID, operators.TokenRequest{Role: controlapi.RoleReceiver})
+	facts.Receiver, facts.ReceiverKeys, err = s.installCredential(ctx, r, in.Keys, op.ID, operators.TokenRequest{Role: controlapi.RoleReceiver})
 	if err != nil {
 		return nil, err
 	}
-	facts.Receiver, out.ExpiresAt = secretOf(token), token.ExpiresAt
-	if err := s.installExport(ctx, r, &facts, out); err != nil {
+	if out.ExpiresAt = facts.Receiver.EndsAt; facts.ReceiverKeys != nil {
+		out.ExpiresAt = facts.ReceiverKeys.EndsAt
+		out.warnOfKeys(op.ID, out.ExpiresAt)
+	}
+	if err := s.installExport(ctx, r, &facts, in.Keys, out); err != nil {
 		return nil, err
 	}
 	if op.Heartbeat == operators.SwitchOn {
@@ -73,21 +72,20 @@ func (s *Server) install(ctx context.Context, r *request, in InstallRequest) (*I
 			return nil, err
 		}
 		facts.Heartbeat = install.Secret{Value: minted.Secret}
+		if op.HeartbeatMinted { // A-6
+			out.warn("The heartbeat secret that %s had is dead: its beats are refused until the new one is in its place.", op.ID)
+		}
 	}
-	if err := s.installSources(ctx, r, &facts, out); err != nil {
+	if err := s.installSources(ctx, r, &facts, in.Keys, out); err != nil {
 		return nil, err
 	}
 	out.Blocks = facts.Blocks(out.Format)
 	return out, nil
 }
 
-func secretOf(t operators.Token) install.Secret {
-	return install.Secret{Value: t.Token, EndsAt: t.ExpiresAt}
-}
-
 // installExport adds the way to the operator that this one sends to, if any, and
-// the token by which it enrols there.
-func (s *Server) installExport(ctx context.Context, r *request, facts *install.Operator, out *Install) error {
+// the token or the keys for its certificate there.
+func (s *Server) installExport(ctx context.Context, r *request, facts *install.Operator, from operators.KeySource, out *Install) error {
 	d := facts.Operator.Destination
 	if d == nil || d.Kind != operators.DestinationOperator {
 		return nil
@@ -96,19 +94,24 @@ func (s *Server) installExport(ctx context.Context, r *request, facts *install.O
 	if err != nil {
 		return err
 	}
-	link, token, err := s.installLink(ctx, r, &next, facts.Operator.ID, out)
+	link, err := s.installLink(ctx, r, &next, facts.Operator.ID, out)
 	if err != nil {
 		return err
 	}
-	facts.Destination, facts.Export = &link, token
-	return nil
+	facts.Destination = &link
+	facts.Export, facts.ExportKeys, err = s.installCredential(ctx, r, from, next.ID, asSender(facts.Operator.ID))
+	return err
 }
 
 // installSources points the clusters that were named at the operator's creation at
 // it (IN-2, IN-10). One that may not send now is left out, and said.
-func (s *Server) installSources(ctx context.Context, r *request, facts *install.Operator, out *Install) error {
+func (s *Server) installSources(ctx context.Context, r *request, facts *install.Operator, from operators.KeySource, out *Install) error {
 	for _, id := range facts.Operator.SourceClusterIDs {
-		link, token, err := s.installLink(ctx, r, facts.Operator, id, out)
+		source := install.Sender{Server: facts.Server, Charts: facts.Charts, HolderID: id, Collector: install.Continuum}
+		var err error
+		if source.Link, err = s.installLink(ctx, r, facts.Operator, id, out); err == nil {
+			source.Token, source.Keys, err = s.installCredential(ctx, r, from, facts.Operator.ID, asSender(id))
+		}
 		var refusal *controlapi.Problem
 		if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError {
 			out.warn("Cluster %s is left out: it may not send to %s now (%s).", id, facts.Operator.ID, refusal.Reason)
@@ -117,23 +120,21 @@ func (s *Server) installSources(ctx context.Context, r *request, facts *install.
 		if err != nil {
 			return err
 		}
-		facts.Sources = append(facts.Sources, install.Sender{
-			Server: facts.Server, Charts: facts.Charts, HolderID: id, Link: link, Token: token, Collector: install.Continuum,
-		})
+		facts.Sources = append(facts.Sources, source)
 	}
 	return nil
 }
 
-// installLink is a sender's way to an operator and a token for it. It warns once of
-// an operator without a recorded address (AD-19).
-func (s *Server) installLink(ctx context.Context, r *request, to *operators.Operator, holderID string, out *Install) (install.Link, install.Secret, error) {
+func asSender(holderID string) operators.TokenRequest {
+	return operators.TokenRequest{Role: controlapi.RoleSender, Sender: holderID}
+}
+
+// installLink is a sender's way to an operator. It warns once of one without a
+// recorded address (AD-19).
+func (s *Server) installLink(ctx context.Context, r *request, to *operators.Operator, holderID string, out *Install) (install.Link, error) {
 	sender, err := s.cfg.Operators.GetSender(ctx, r.actor, to.ID, holderID)
 	if err != nil {
-		return install.Link{}, install.Secret{}, err
-	}
-	token, err := s.cfg.Operators.MintToken(ctx, r.actor, to.ID, operators.TokenRequest{Role: controlapi.RoleSender, Sender: holderID})
-	if err != nil {
-		return install.Link{}, install.Secret{}, err
+		return install.Link{}, err
 	}
 	link := install.To(to)
 	if sender.Address != "" {
@@ -145,7 +146,7 @@ func (s *Server) installLink(ctx context.Context, r *request, to *operators.Oper
 			out.Warnings = append(out.Warnings, warning)
 		}
 	}
-	return link, secretOf(token), nil
+	return link, nil
 }
 
 // installServer is the server as commands name it: its public address, else the

@@ -44,7 +44,7 @@ func (i *Install) file(t *testing.T, name string) install.Block {
 
 var printedToken = regexp.MustCompile(`(?m)^iktok_\S+$`)
 
-// TestInstall: IN-3 to IN-13, AD-19: a quote in a name does not break out, the
+// TestInstall: IN-1, IN-3 to IN-14, AD-19, A-6: a quote in a name does not break out, the
 // token works, and what was done is in the audit.
 func TestInstall(t *testing.T) {
 	h := newInstallHarness(t)
@@ -62,9 +62,13 @@ func TestInstall(t *testing.T) {
 	require.Len(t, out.Warnings, 1)
 	assert.Contains(t, out.Warnings[0], "ikhnos operator address op-central HOST:PORT")
 
+	fromOld := printedToken.FindString(out.file(t, "receiver-token.sh").Text)
+	out = admin1[Install](h, http.MethodPost, "/operators/op-eu/install", nil)
+	refused(t, h.enroll(fromOld, newKey(t)), controlapi.ReasonTokenRevoked) // IN-12
+	assert.Contains(t, strings.Join(out.Warnings, "\n"), "The heartbeat secret that op-eu had is dead")
 	token := printedToken.FindString(out.file(t, "receiver-token.sh").Text)
 	assert.Equal(t, http.StatusOK, h.enroll(token, newKey(t)).StatusCode)
-	assert.Len(t, admin1[operators.List[trail.Record]](h, http.MethodGet, "/audit?event=operator-install-reissued", nil).Items, 1)
+	assert.Len(t, admin1[operators.List[trail.Record]](h, http.MethodGet, "/audit?event=operator-install-reissued", nil).Items, 2)
 	refused(t, h.send(h.request(http.MethodPost, "/api/v1/orgs/default/operators/op-eu/install", h.token, `{"format":"punch cards"}`)), controlapi.ReasonValidationFailed)
 }
 
@@ -98,12 +102,30 @@ func TestInstallDialsTheRecordedAddress(t *testing.T) {
 		t.Helper()
 		out := admin1[Install](h, http.MethodPost, "/operators/op-eu/install", nil)
 		assert.Contains(t, out.file(t, "install.sh").Text, `"endpoint":"`+address+`"`)
-		assert.Empty(t, out.Warnings)
+		assert.NotContains(t, strings.Join(out.Warnings, "\n"), "ikhnos operator address")
 	}
 	admin1[operators.Operator](h, http.MethodPatch, "/operators/op-central", operators.AddressRequest{Address: "central.example.com"})
 	dials("central.example.com:4317")
 	admin1[operators.Sender](h, http.MethodPut, "/operators/op-central/senders/op-eu", operators.SenderRequest{Address: "100.64.0.9:30317"})
 	dials("100.64.0.9:30317")
+}
+
+// HB-25: without --public-url the commands name the host that the caller used, and say
+// so when other clusters cannot reach it.
+func TestInstallWithoutPublicURL(t *testing.T) {
+	h := newHarness(t)
+	h.operator("op-eu")
+	for host, warned := range map[string]bool{
+		"localhost:8443": true, "ikhnos.ikhnos.svc": true, "10.1.2.3:8443": true, "127.0.0.1": true, "[::1]:8443": true,
+		"ikhnos.example.com": false, "ikhnos.example.com:8443": false, "192.0.2.7:8443": false,
+	} {
+		r := h.request(http.MethodPost, "/api/v1/orgs/default/operators/op-eu/install", h.token, nil)
+		r.Host = host
+		var out Install
+		h.send(r).decode(t, &out)
+		assert.Contains(t, out.file(t, "install.sh").Text, `"server":"https://`+host+`"`)
+		assert.Equal(t, warned, strings.Contains(strings.Join(out.Warnings, "\n"), "--public-url"), host)
+	}
 }
 
 // IN-2, IN-10: clusters that were named at the creation are pointed at it, each by
@@ -127,7 +149,7 @@ func TestInstallSources(t *testing.T) {
 	assert.Len(t, printedToken.FindAllString(text, -1), 2)
 	assert.Contains(t, where, "in the cluster c1")
 	assert.NotContains(t, where, "in the cluster c2")
-	assert.Contains(t, text, "helm upgrade --install continuum-agent")
+	assert.Contains(t, text, "helm upgrade --install --create-namespace continuum-agent")
 	assert.Contains(t, text, `"endpoint":"op-w-regional-operator.continuum-system.svc:4317"`)
 	require.Len(t, out.Warnings, 2)
 	assert.Contains(t, out.Warnings[1], "Cluster c2 is left out")

@@ -318,7 +318,8 @@ func TestReceiptUnreachable(t *testing.T) {
 	assert.Equal(t, controlapi.ReceiptUnreachable, state())
 }
 
-// TestHeartbeat: HB-8, HB-20 to HB-24, HS-1 to HS-5.
+// TestHeartbeat: HB-1, HB-8, HB-13, HB-20 to HB-24, HS-1 to HS-5, RV-10, A-7: whatever
+// the body.
 func TestHeartbeat(t *testing.T) {
 	h := newHarness(t)
 	h.operator("op-eu")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,33 @@ func addInstallFlags(cmd *cobra.Command) {
 func addOperatorInstallFlags(cmd *cobra.Command) {
 	addChoice(cmd, "format", "form of the printed commands; shell, helm-values, argocd and flux are for a chart that comes in a later release",
 		formats()...)
+	addOutDirFlag(cmd)
+}
+
+func addOutDirFlag(cmd *cobra.Command) {
 	cmd.Flags().String("out-dir", "", "write the commands to files in this directory, mode 0600, and do not print them")
+}
+
+// addKeysFlag adds --with-keys.
+func addKeysFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool("with-keys", false, "for a cluster that cannot reach the server: print certificates with their keys in the place of tokens")
+}
+
+// checkKeys refuses --with-keys where no keys can be printed, before anything is made.
+func checkKeys(cmd *cobra.Command) error {
+	if text(cmd, "with-keys") == "true" && !slices.Contains(install.KeyFormats(), install.Format(text(cmd, "format"))) {
+		return usageError("--with-keys needs a --format of %v; for a machine, fill a folder with ikhnos enroll --dir on one that reaches the server, and carry it over",
+			install.KeyFormats())
+	}
+	return nil
+}
+
+// keysOf is where the keys of what is printed come from, empty for tokens.
+func keysOf(cmd *cobra.Command) operators.KeySource {
+	if text(cmd, "with-keys") == "true" {
+		return operators.KeysPrinted
+	}
+	return ""
 }
 
 func addTTLFlag(cmd *cobra.Command) {
@@ -132,7 +159,7 @@ func showInstall(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 	if text(cmd, "format") == string(install.Process) {
 		return showProcess(cmd, client, o)
 	}
-	printed, err := client.Install(cmd.Context(), o.ID, text(cmd, "format"))
+	printed, err := client.Install(cmd.Context(), o.ID, text(cmd, "format"), keysOf(cmd))
 	if err != nil {
 		return err
 	}
@@ -142,7 +169,11 @@ func showInstall(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 	for _, warning := range printed.Warnings {
 		warn(cmd, "%s", warning)
 	}
-	return showBlocks(cmd, installed(o, printed.ExpiresAt), printed.Blocks)
+	what := installed(o, printed.ExpiresAt)
+	if keysOf(cmd) == operators.KeysPrinted {
+		what = fmt.Sprintf("%s operator %s, with its keys; its certificates are good until %s", o.Role, o.ID, date(printed.ExpiresAt))
+	}
+	return showBlocks(cmd, what, printed.Blocks)
 }
 
 func installed(o *operators.Operator, tokensEnd time.Time) string {
@@ -175,6 +206,9 @@ func showProcess(cmd *cobra.Command, client *apiclient.Client, o *operators.Oper
 			return err
 		}
 		facts.Heartbeat = install.Secret{Value: minted.Secret}
+		if o.Health != nil && o.Health.Reporting {
+			warn(cmd, "the heartbeat secret that %s had is dead: its beats are refused until the new one is in its place", o.ID)
+		}
 	}
 	return showBlocks(cmd, installed(o, receiver.ExpiresAt), facts.Blocks(install.Process))
 }

@@ -63,6 +63,7 @@ func TestPrintedCommands(t *testing.T) {
 		"operator-create":          {"operator", "create", "EU $West's", "--destination", "op-central", "--label", "region=eu-west", "--heartbeat", "on"},
 		"operator-install-central": {"operator", "install", "op-central"},
 		"operator-install":         {"operator", "install", "op-eu", "--format", "shell"},
+		"operator-heartbeat":       {"operator", "heartbeat", "op-eu", "--format", "shell"}, // HB-16
 	}
 	for name, args := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +113,39 @@ func TestOutDir(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(dir, "01-enroll.sh"))
 	require.NoError(t, err)
 	assert.Contains(t, string(script), "\n"+token+"\n")
+}
+
+// HB-11, HB-16: the secret stands alone, or in commands for where the operator runs.
+func TestHeartbeatSecret(t *testing.T) {
+	heartbeat := controlapi.NewSecret(controlapi.SecretHeartbeat, nil)
+	m := newMachine(t, newFakeServer(t, fleetAnswers("", heartbeat)))
+	assert.Equal(t, heartbeat+"\n", m.ok("operator", "heartbeat", "op-eu"))
+	assert.JSONEq(t, `{"secret":"`+heartbeat+`"}`, m.ok("operator", "heartbeat", "op-eu", "-o", "json"))
+	dir := t.TempDir()
+	assert.NotContains(t, m.ok("operator", "heartbeat", "op-eu", "--format", "systemd", "--out-dir", dir), heartbeat)
+	assert.FileExists(t, filepath.Join(dir, "01-heartbeat.sh"))
+	assert.FileExists(t, filepath.Join(dir, "02-restart.sh"))
+	for _, args := range [][]string{{"--out", "x"}, {"-o", "json"}} {
+		assert.Equal(t, exitUsage, m.run(append([]string{"operator", "heartbeat", "op-eu", "--format", "shell"}, args...)...).code)
+	}
+}
+
+// A-8: keys are asked for by a flag, in formats that can print them, and before
+// anything is made.
+func TestWithKeys(t *testing.T) {
+	f := newFakeServer(t, fleetAnswers("", ""))
+	m := newMachine(t, f)
+	for _, args := range [][]string{
+		{"operator", "create", "EU", "--with-keys"}, {"operator", "install", "op-eu", "--with-keys"},
+		{"operator", "install", "op-eu", "--with-keys", "--format", "systemd"},
+	} {
+		got := m.run(args...)
+		assert.Equal(t, exitUsage, got.code)
+		assert.Contains(t, got.stderr, "ikhnos enroll --dir")
+	}
+	assert.Empty(t, f.requests)
+	assert.Contains(t, m.ok("operator", "install", "op-eu", "--with-keys", "--format", "manifests"), "its certificates are good until")
+	assert.Contains(t, strings.Join(f.requests, "\n"), `"keys":"printed"`)
 }
 
 // A server names files, and they stay in the directory.

@@ -45,7 +45,8 @@ func TestLogin(t *testing.T) {
 	assert.Contains(t, m.ok("context", "list"), "*  home")
 	got := m.run("context", "use", "hoem")
 	assert.Equal(t, exitUsage, got.code)
-	assert.Equal(t, "error: there is no context \"hoem\"; did you mean home?\n", got.stderr)
+	assert.Equal(t, "error: there is no context \"hoem\"; did you mean home?\n"+
+		"  why   the command line does not say what is meant, so nothing was done\n  do    ikhnos context use --help\n", got.stderr)
 }
 
 // A token that was saved for one server is never sent to another.

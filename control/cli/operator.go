@@ -40,6 +40,9 @@ are told to dial it there.`,
   ikhnos operator create Edge --destination op-central --format systemd --out-dir edge`,
 		Args: exactArgs("a name"),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+			if err := checkKeys(cmd); err != nil {
+				return err
+			}
 			request, err := operatorRequest(cmd, args[0])
 			if err != nil {
 				return err
@@ -66,6 +69,7 @@ are told to dial it there.`,
 	addChoice(cmd, "exposure", "how far its Service reaches", string(operators.ExposureCluster),
 		string(operators.ExposureNodePort), string(operators.ExposureLoadBalancer))
 	addOperatorInstallFlags(cmd)
+	addKeysFlag(cmd)
 	return cmd
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
+	"github.com/ikhnos/continuum/control/install"
 	"github.com/ikhnos/continuum/control/operators"
+	"github.com/ikhnos/continuum/internal/version"
 )
 
 func newOperatorAddressCommand() *cobra.Command {
@@ -41,17 +43,52 @@ func newOperatorHeartbeatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heartbeat ID",
 		Short: "Make a heartbeat secret; the one before stops working",
-		Args:  exactArgs(theOperator),
+		Long: `Make the secret with which an operator that exists already tells that it is alive, and
+turn its heartbeat on. The one before stops working at once. The secret is shown once,
+alone; with another --format it stands in commands that put it where the operator's
+collector reads it, on their standard input.`,
+		Example: `  ikhnos operator heartbeat op-eu --out heartbeat
+  ikhnos operator heartbeat op-eu --format shell`,
+		Args: exactArgs(theOperator),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+			printed := text(cmd, "format") != secretAlone
+			if printed && (text(cmd, "out") != "" || text(cmd, "output") != formatTable) {
+				return usageError("--out and -o are for --format %s; commands go to --out-dir", secretAlone)
+			}
 			minted, err := client.MintHeartbeat(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+			if printed {
+				return showHeartbeat(cmd, client, args[0], minted.Secret)
+			}
 			return deliver(cmd, minted, &minted.Secret, "heartbeat secret of "+args[0])
 		}),
 	}
+	formats := []string{secretAlone}
+	for _, f := range install.HeartbeatFormats() {
+		formats = append(formats, string(f))
+	}
+	addChoice(cmd, "format", "the secret alone, or commands for where the operator runs", formats...)
 	addOutFlag(cmd)
+	addOutDirFlag(cmd)
 	return cmd
+}
+
+// secretAlone is the format that prints no commands.
+const secretAlone = "secret"
+
+// showHeartbeat prints how an operator that runs gets its new heartbeat secret
+// (HB-16).
+func showHeartbeat(cmd *cobra.Command, client *apiclient.Client, id, secret string) error {
+	o, err := client.Operator(cmd.Context(), id)
+	if err != nil {
+		return err
+	}
+	facts := install.Operator{
+		Server: serverOf(client), Charts: install.Charts{Version: version.Version}, Operator: o, Heartbeat: install.Secret{Value: secret},
+	}
+	return showBlocks(cmd, "heartbeat of "+id+"; a secret that it had before is dead", facts.HeartbeatBlocks(install.Format(text(cmd, "format"))))
 }
 
 func newOperatorInstallCommand() *cobra.Command {
@@ -60,6 +97,9 @@ func newOperatorInstallCommand() *cobra.Command {
 		Short: "Print again how an operator's collector enrols, with a new token",
 		Args:  exactArgs(theOperator),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
+			if err := checkKeys(cmd); err != nil {
+				return err
+			}
 			o, err := client.Operator(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -68,6 +108,7 @@ func newOperatorInstallCommand() *cobra.Command {
 		}),
 	}
 	addOperatorInstallFlags(cmd)
+	addKeysFlag(cmd)
 	return cmd
 }
 

@@ -114,6 +114,7 @@ func TestAgainstTheRealServer(t *testing.T) {
 	assert.Len(t, enrollmentToken.FindAllString(regional, -1), 2, "one for its receiver, one towards its destination")
 	_, receiver := s.enroll(regional)
 	assert.Contains(t, s.exec(exitDone, "operator", "install", "op-eu", "--format", "shell"), "helm upgrade --install")
+	assert.Contains(t, s.exec(exitDone, "operator", "install", "op-eu", "--with-keys", "--format", "manifests"), "name: op-eu-receiver-tls")
 	assert.Equal(t, "senders dial op-eu at eu.example.com:4317\n", s.exec(exitDone, "operator", "address", "op-eu", "eu.example.com"))
 	assert.Contains(t, s.exec(exitDone, "operator", "get", "op-eu"), "op-eu.continuum-system.svc")
 	assert.Contains(t, s.exec(exitDone, "operator", "list"), "eu.example.com:4317")

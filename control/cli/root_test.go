@@ -5,10 +5,12 @@ package cli
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -147,14 +149,18 @@ func TestGroupsShowTheirHelp(t *testing.T) {
 }
 
 // Every command of the tree says what it is for, and none takes a secret as an
-// argument or a flag.
+// argument or a flag (trap-17): a flag about one names a file, or a Secret of a cluster.
 func TestEveryCommand(t *testing.T) {
+	about := regexp.MustCompile("token|secret|pass|credential|(^|-)key")
+	fine := regexp.MustCompile("-file$|^kubernetes-secret$|^tls-key$|^with-keys$")
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		assert.NotEmpty(t, cmd.Short, cmd.CommandPath())
-		for _, flag := range []string{"token", "secret", "password"} {
-			assert.Nil(t, cmd.Flags().Lookup(flag), "%s --%s", cmd.CommandPath(), flag)
-		}
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+			if about.MatchString(flag.Name) {
+				assert.Regexp(t, fine, flag.Name, "%s --%s", cmd.CommandPath(), flag.Name)
+			}
+		})
 		for _, sub := range cmd.Commands() {
 			visit(sub)
 		}

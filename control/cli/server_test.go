@@ -246,6 +246,8 @@ func TestServerStops(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestServerCertificate: the certificate that the server makes for itself has SANs for
+// what a first user dials (case-26), and renews itself.
 func TestServerCertificate(t *testing.T) {
 	start := time.Now()
 	now := start
@@ -270,7 +272,8 @@ func TestServerCertificate(t *testing.T) {
 }
 
 // TestServerCertificateFiles: read again when changed, and a broken file keeps
-// the last good pair (case-1, case-5).
+// the last good pair (case-1, case-5). The files lie as the kubelet lays a Secret:
+// links into a folder that is swapped, here with dates that stand still.
 func TestServerCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -278,19 +281,31 @@ func TestServerCertificateFiles(t *testing.T) {
 	require.NoError(t, err)
 	cfg := testConfig("")
 	cfg.tlsCert, cfg.tlsKey = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	write := func(at time.Time) *tls.Certificate {
+	for _, path := range []string{cfg.tlsCert, cfg.tlsKey} {
+		require.NoError(t, os.Symlink(filepath.Join("..data", filepath.Base(path)), path))
+	}
+	swap := func(generation string, chain string, key []byte) {
+		folder := filepath.Join(dir, generation)
+		require.NoError(t, os.Mkdir(folder, 0o700))
+		for name, content := range map[string][]byte{"tls.crt": []byte(chain), "tls.key": key} {
+			path := filepath.Join(folder, name)
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+			require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
+		}
+		require.NoError(t, os.Symlink(generation, filepath.Join(dir, "..data_tmp")))
+		require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	}
+	write := func(generation string) *tls.Certificate {
 		leaf, err := pki.NewServerLeaf(ca, []string{"localhost"}, now, time.Hour)
 		require.NoError(t, err)
 		chain := ""
 		for _, der := range leaf.Certificate {
 			chain += pki.CertPEM(der)
 		}
-		require.NoError(t, os.WriteFile(cfg.tlsCert, []byte(chain), 0o600))
-		require.NoError(t, os.WriteFile(cfg.tlsKey, keyPEM(t, leaf.PrivateKey), 0o600))
-		require.NoError(t, os.Chtimes(cfg.tlsCert, at, at))
+		swap(generation, chain, keyPEM(t, leaf.PrivateKey))
 		return leaf
 	}
-	first := write(now)
+	last := write("..1")
 	held, err := newServerTLS(cfg, nil, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	pin, err := held.pin()
@@ -301,13 +316,15 @@ func TestServerCertificateFiles(t *testing.T) {
 		require.NoError(t, err)
 		return pair.Certificate[0]
 	}
-	assert.Equal(t, first.Certificate[0], shown())
+	assert.Equal(t, last.Certificate[0], shown())
+	for _, generation := range []string{"..2", "..3", "..4"} {
+		now = now.Add(time.Minute)
+		last = write(generation)
+		assert.Equal(t, last.Certificate[0], shown(), generation)
+	}
 	now = now.Add(time.Minute)
-	second := write(now)
-	assert.Equal(t, second.Certificate[0], shown())
-	now = now.Add(time.Minute)
-	require.NoError(t, os.WriteFile(cfg.tlsKey, []byte("half a ke"), 0o600))
-	assert.Equal(t, second.Certificate[0], shown())
+	swap("..5", "half a certificate", []byte("half a ke"))
+	assert.Equal(t, last.Certificate[0], shown())
 }
 
 func keyPEM(t *testing.T, key any) []byte {

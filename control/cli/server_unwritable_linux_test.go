@@ -60,7 +60,7 @@ func TestDatabaseThatTakesNoWrites(t *testing.T) {
 	assert.Equal(t, certificates, s.exec(exitDone, "cert", "list", "--operator", "op-eu").stdout)
 
 	writable()
-	assert.Equal(t, http.StatusOK, s.probe("/readyz"))
+	require.Eventually(t, func() bool { return s.probe("/readyz") == http.StatusOK }, time.Minute, 50*time.Millisecond)
 	fourth, err := s.enroll(open)
 	require.NoError(t, err, "the token was not spent")
 	s.renewed(senders["c2"])

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -36,7 +37,7 @@ type serverTLS struct {
 	mu      sync.Mutex
 	current *tls.Certificate // guarded by mu
 	checked time.Time        // guarded by mu
-	seen    [2]time.Time     // when the files were modified, guarded by mu
+	seen    [2][]byte        // what the files held then, guarded by mu
 }
 
 func newServerTLS(cfg *serverConfig, ca *pki.CA, now func() time.Time, log *slog.Logger) (*serverTLS, error) {
@@ -98,18 +99,21 @@ func (t *serverTLS) certificate() (*tls.Certificate, error) {
 	return leaf, nil
 }
 
-// fromFiles keeps the last good pair when the files cannot be used: a half-written
-// file must not cut everybody off. The caller holds mu.
+// fromFiles looks at what the files hold, because dates of files may stand still when
+// a folder is swapped behind them. It keeps the last good pair when they cannot be
+// used: a half-written file must not cut everybody off. The caller holds mu.
 func (t *serverTLS) fromFiles(now time.Time) (*tls.Certificate, error) {
 	if t.current != nil && now.Sub(t.checked) < certificateCheck {
 		return t.current, nil
 	}
 	t.checked = now
-	modified, err := modifiedAt(t.cert, t.key)
-	if err == nil && (t.current == nil || modified != t.seen) {
+	cert, certErr := os.ReadFile(t.cert)
+	key, keyErr := os.ReadFile(t.key)
+	err := errors.Join(certErr, keyErr)
+	if err == nil && !(bytes.Equal(cert, t.seen[0]) && bytes.Equal(key, t.seen[1])) {
 		var pair tls.Certificate
-		if pair, err = tls.LoadX509KeyPair(t.cert, t.key); err == nil {
-			t.current, t.seen = &pair, modified
+		if pair, err = tls.X509KeyPair(cert, key); err == nil {
+			t.current, t.seen = &pair, [2][]byte{cert, key}
 		}
 	}
 	if err != nil && t.current != nil {
@@ -117,18 +121,6 @@ func (t *serverTLS) fromFiles(now time.Time) (*tls.Certificate, error) {
 		err = nil
 	}
 	return t.current, err
-}
-
-func modifiedAt(paths ...string) (times [2]time.Time, err error) {
-	for i, path := range paths {
-		info, statErr := os.Stat(path) // follows the links of a Secret mount
-		if statErr != nil {
-			err = errors.Join(err, statErr)
-			continue
-		}
-		times[i] = info.ModTime()
-	}
-	return times, err
 }
 
 // pin is what clients pass as --ca-pin: the server CA, or the last certificate of

@@ -75,6 +75,32 @@ func central() Operator {
 	}
 }
 
+// withKeys is one whose receiver has its certificate without enrolling.
+func withKeys() Operator {
+	o := toStore()
+	o.Receiver = Secret{}
+	o.ReceiverKeys = &Keys{Certificate: "certificate\n", Key: "private key\n", CA: "authority\n", EndsAt: ends}
+	return o
+}
+
+// keySecret is the Secret that withKeys prints, values in base64.
+func keySecret(name, instance string) string {
+	return `apiVersion: v1
+data:
+  ca.crt: YXV0aG9yaXR5Cg==
+  tls.crt: Y2VydGlmaWNhdGUK
+  tls.key: cHJpdmF0ZSBrZXkK
+kind: Secret
+metadata:
+  labels:
+    app.kubernetes.io/instance: ` + instance + `
+    app.kubernetes.io/name: continuum
+  name: ` + name + `
+  namespace: continuum-system
+type: Opaque
+`
+}
+
 func sender(c Collector) Sender {
 	return Sender{
 		Server: theServer, Charts: fromRepo, HolderID: "c9", Link: Link{"op-eu", "eu.example.com:30317"},

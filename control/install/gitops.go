@@ -12,7 +12,7 @@ import (
 // repository is where the charts are when no registry is named.
 const repository = "https://github.com/ikhnos/continuum"
 
-// yamlText is a value as a YAML document: of what jsonText takes, and numbers.
+// yamlText is a value as a YAML document: of what jsonText takes, numbers and bytes.
 func yamlText(value any) string {
 	text, _ := yaml.Marshal(value) // encodes as JSON first, like jsonText
 	return string(text)
@@ -47,11 +47,11 @@ func (s Sender) release() release {
 }
 
 func (o Operator) helmValues() []Block {
-	return append(secretObjects(inOperatorCluster, o.secrets()), o.release().helmValues())
+	return append(o.secretBlocks(), o.release().helmValues())
 }
 
 func (s Sender) helmValues() []Block {
-	return append(secretObjects(s.inCluster(), s.secrets()), s.release().helmValues())
+	return append(s.secretBlocks(), s.release().helmValues())
 }
 
 func (r release) helmValues() Block {
@@ -60,11 +60,11 @@ func (r release) helmValues() Block {
 }
 
 func (o Operator) argoCD() []Block {
-	return append(secretObjects(inOperatorCluster, o.secrets()), o.release().argoCD())
+	return append(o.secretBlocks(), o.release().argoCD())
 }
 
 func (s Sender) argoCD() []Block {
-	return append(secretObjects(s.inCluster(), s.secrets()), s.release().argoCD())
+	return append(s.secretBlocks(), s.release().argoCD())
 }
 
 // argoCD is an Application. Argo CD names a registry without oci://.
@@ -94,11 +94,11 @@ func (r release) argoCD() Block {
 }
 
 func (o Operator) flux() []Block {
-	return append(secretObjects(inOperatorCluster, o.secrets()), o.release().flux())
+	return append(o.secretBlocks(), o.release().flux())
 }
 
 func (s Sender) flux() []Block {
-	return append(secretObjects(s.inCluster(), s.secrets()), s.release().flux())
+	return append(s.secretBlocks(), s.release().flux())
 }
 
 // flux is a source and a HelmRelease. Flux must not replace ${…} in a label.

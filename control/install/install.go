@@ -79,16 +79,19 @@ type Link struct {
 func To(o *operators.Operator) Link { return Link{o.ID, Address(o)} }
 
 // Operator holds the facts of an operator's installation. Destination is nil when
-// it sends to no other operator; secrets without a value are not needed.
+// it sends to no other operator; secrets without a value are not needed. Keys, in
+// the formats of KeyFormats, stand in the place of a token.
 type Operator struct {
-	Server      Server
-	Charts      Charts
-	Operator    *operators.Operator
-	Destination *Link
-	Receiver    Secret
-	Export      Secret
-	Heartbeat   Secret
-	Sources     []Sender // clusters named at its creation, to be pointed at it
+	Server       Server
+	Charts       Charts
+	Operator     *operators.Operator
+	Destination  *Link
+	Receiver     Secret
+	Export       Secret
+	Heartbeat    Secret
+	ReceiverKeys *Keys
+	ExportKeys   *Keys
+	Sources      []Sender // clusters named at its creation, to be pointed at it
 }
 
 // Blocks renders the installation in a format.
@@ -104,13 +107,14 @@ func (o Operator) Blocks(f Format) []Block {
 }
 
 // Sender holds the facts of a sender's connection. A token without a value is not
-// needed.
+// needed; Keys, in the formats of KeyFormats, stand in its place.
 type Sender struct {
 	Server    Server
 	Charts    Charts
 	HolderID  string
 	Link      Link
 	Token     Secret
+	Keys      *Keys
 	Collector Collector // with Process, Systemd and Config
 }
 

@@ -106,17 +106,22 @@ func secretObjects(where string, secrets []named) []Block {
 	return blocks
 }
 
-// helm installs a chart, every value as JSON. Values that the release has besides
-// are kept.
+// helm installs a chart, or upgrades what is installed of it.
 func (c Charts) helm(where, title, release, chart string, values map[string]any) Block {
-	words := []string{"helm", "upgrade", "--install", release}
+	return c.upgrade(where, title, release, chart, values, "--install", "--create-namespace")
+}
+
+// upgrade changes an installed release, every value as JSON. Values that it has
+// besides are kept.
+func (c Charts) upgrade(where, title, release, chart string, values map[string]any, flags ...string) Block {
+	words := append(append([]string{"helm", "upgrade"}, flags...), release)
 	if c.Registry == "" {
 		where += ", from the top of Continuum's repository"
 		words = append(words, "./charts/"+chart)
 	} else {
 		words = append(words, c.Registry+"/"+chart, "--version="+c.Version)
 	}
-	text := ShellWords(append(words, "--namespace="+namespace, "--create-namespace", "--reuse-values")...)
+	text := ShellWords(append(words, "--namespace="+namespace, "--reuse-values")...)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		text += " \\\n  " + ShellWords("--set-json", name+"="+jsonText(values[name]))
 	}
@@ -125,7 +130,7 @@ func (c Charts) helm(where, title, release, chart string, values map[string]any)
 
 // shell installs with kubectl and helm.
 func (o Operator) shell() []Block {
-	blocks := append(secretObjects(inOperatorCluster, o.secrets()),
+	blocks := append(o.secretBlocks(),
 		o.Charts.helm(inOperatorCluster, "the operator itself", o.Operator.ID, o.chart(), o.values()),
 		Block{inOperatorCluster, "when it ran before, start it again with the new secrets", "restart.sh",
 			ShellWords("kubectl", "rollout", "restart", "deployment/"+Release(o.Operator), "--namespace="+namespace) + "\n"})
@@ -139,6 +144,6 @@ func (o Operator) shell() []Block {
 func (s Sender) inCluster() string { return "in the cluster " + s.HolderID }
 
 func (s Sender) shell() []Block {
-	return append(secretObjects(s.inCluster(), s.secrets()),
+	return append(s.secretBlocks(),
 		s.Charts.helm(s.inCluster(), "point its own collectors at "+s.Link.OperatorID, agent, agent, s.values()))
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
-	"github.com/ikhnos/continuum/internal/identity"
 )
 
 // object is one Kubernetes object or a part of one.
@@ -47,7 +46,7 @@ func (o Operator) manifests() []Block {
 	objects = append(objects,
 		object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(name, op.ID), "data": object{"config.yaml": config}},
 		o.service(name), o.deployment(name, config))
-	return append(secretObjects(inOperatorCluster, o.secrets()), Block{inOperatorCluster,
+	return append(o.secretBlocks(), Block{inOperatorCluster,
 		"kubectl apply --filename=" + op.ID + ".yaml; nothing secret; write your registry before the image's name", op.ID + ".yaml", yamlDocuments(objects)})
 }
 
@@ -173,7 +172,7 @@ func mount(name, path string) object {
 // cluster that mounts it. A Job enrols; it is named by the token, so that a new one
 // makes a new Job.
 func (s Sender) manifests() []Block {
-	name := identity.SenderName(s.Link.OperatorID, s.HolderID)
+	name := s.name()
 	secret := name + "-tls"
 	command := func(verb string, more ...string) object {
 		args := append([]string{verb}, s.Server.flags()...)
@@ -192,7 +191,7 @@ func (s Sender) manifests() []Block {
 	}
 	objects = append(objects, deployment(name, name, 1, pod(name, command("renew", "--watch"), nil), object{}))
 	const mounted = "/var/run/continuum"
-	return append(secretObjects(s.inCluster(), s.secrets()),
+	return append(s.secretBlocks(),
 		Block{s.inCluster(), "kubectl apply --filename=" + s.HolderID + ".yaml; nothing secret; write your registry before the images' names",
 			s.HolderID + ".yaml", yamlDocuments(objects)},
 		s.exporterBlock("in the configuration of any collector of that cluster",

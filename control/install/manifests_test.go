@@ -37,6 +37,8 @@ func objects(t *testing.T, text string) map[string][]any {
 	return all
 }
 
+// TestOperatorManifests: BD-2, BD-6 to BD-8: a Deployment with a Service and one Role of
+// its namespace; the decoder knows no kind of a whole cluster.
 func TestOperatorManifests(t *testing.T) {
 	for name, tt := range map[string]struct {
 		facts   Operator
@@ -132,4 +134,24 @@ func checkPod(t *testing.T, spec corev1.PodSpec) {
 			assert.Equal(t, mount.Name != "state", mount.ReadOnly, mount.Name)
 		}
 	}
+}
+
+// the Secret with the keys is the one that the collector keeps its certificate
+// in, in every format, and no token is asked for.
+func TestKeysInEveryFormat(t *testing.T) {
+	cluster := sender(Continuum)
+	cluster.Token, cluster.Keys = Secret{}, withKeys().ReceiverKeys
+	for _, f := range KeyFormats() {
+		facts := withKeys()
+		facts.Sources = []Sender{cluster}
+		blocks := facts.Blocks(f)
+		assert.Contains(t, block(t, blocks, "receiver-keys.sh").Text, keySecret("op-eu-receiver-tls", "op-eu"), f)
+		assert.Contains(t, block(t, blocks, "export-keys.sh").Text, keySecret("op-eu-export-c9-tls", "op-eu-export-c9"), f)
+		for _, b := range blocks {
+			assert.NotContains(t, b.Text, "TokenSecretName", f)
+			assert.NotContains(t, b.Text, "kind: Job", f)
+			assert.Equal(t, strings.HasSuffix(b.File, "-keys.sh"), strings.Contains(b.Text, "cHJpdmF0ZSBrZXkK"), "%s: %s", f, b.File)
+		}
+	}
+	checkKeeper(t, objects(t, block(t, withKeys().Blocks(Manifests), "op-eu.yaml").Text), []string{"op-eu-receiver-tls"})
 }

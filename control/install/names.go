@@ -49,6 +49,9 @@ func secretsDir(id string) string { return "/run/secrets/continuum/" + id }
 // lastingDir is for secrets that are read again and again.
 func lastingDir(id string) string { return "/etc/continuum/" + id }
 
+// name is the sender's name at its operator.
+func (s Sender) name() string { return identity.SenderName(s.Link.OperatorID, s.HolderID) }
+
 // dir is where a stock sender keeps its certificate for this operator.
 func (s Sender) dir() string { return stateDir(s.HolderID) + "/" + s.Link.OperatorID }
 
@@ -81,8 +84,7 @@ func (o Operator) secrets() []named {
 
 // secrets is the sender's token, if it needs one.
 func (s Sender) secrets() []named {
-	name := identity.SenderName(s.Link.OperatorID, s.HolderID)
-	return withValue(named{s.Token, "the one-use token", "export-token", name + "-token", "token"})
+	return withValue(named{s.Token, "the one-use token", "export-token", s.name() + "-token", "token"})
 }
 
 func withValue(all ...named) []named {

@@ -116,7 +116,7 @@ var namespaceCalls = []call{
 }
 
 func helmCall(release, chart string, values ...string) call {
-	args := []string{"helm", "upgrade", "--install", release, chart, "--namespace=continuum-system", "--create-namespace", "--reuse-values"}
+	args := []string{"helm", "upgrade", "--install", "--create-namespace", release, chart, "--namespace=continuum-system", "--reuse-values"}
 	for _, value := range values {
 		args = append(args, "--set-json", value)
 	}
@@ -128,7 +128,8 @@ func quoted(text string) string { return jsonText(text) }
 
 var renewal = `"caPin":` + quoted(theServer.Pins[0]) + `,"enabled":true`
 
-// IN-1 to IN-11, IN-15, IN-16, AD-21: what kubectl and helm are called with.
+// IN-1 to IN-11, IN-15, IN-16, AD-21, A-25: what kubectl and helm are called with: the
+// values of requirements, index 3.
 func TestShellBlocks(t *testing.T) {
 	mtls := `receiver={"auth":{"enabled":false},"requireAuth":true,"tls":{"enabled":true,"mtls":true}}`
 	beat := func(id string) string {
@@ -172,9 +173,21 @@ func TestShellBlocks(t *testing.T) {
 				restart("op-central"), address("op-central"),
 			})},
 		"sender": {withRegistry.Blocks(Shell), slices.Concat(namespaceCalls, created("op-eu-export-c9-token", "token", export), []call{{Args: slices.Concat(
-			[]string{"helm", "upgrade", "--install", "continuum-agent", "oci://registry.example.com/charts/continuum-agent", "--version=0.1.0"},
+			[]string{"helm", "upgrade", "--install", "--create-namespace", "continuum-agent", "oci://registry.example.com/charts/continuum-agent", "--version=0.1.0"},
 			helmCall("", "", `renew={`+renewal+`,"exportTokenSecretName":"op-eu-export-c9-token","server":"https://ikhnos.example.com"}`,
-				`telemetry={"export":{"otlp":{"endpoint":"eu.example.com:30317","tls":{"mtls":true,"serverName":"op-eu.continuum-system.svc"}}}}`).Args[5:])}})},
+				`telemetry={"export":{"otlp":{"endpoint":"eu.example.com:30317","tls":{"mtls":true,"serverName":"op-eu.continuum-system.svc"}}}}`).Args[6:])}})},
+		// A-8: no token, and the key on standard input alone.
+		"with keys": {withKeys().Blocks(Shell), slices.Concat(namespaceCalls, []call{
+			{[]string{"kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=ikhnos-keys", "--filename=-"}, keySecret("op-eu-receiver-tls", "op-eu")},
+			helmCall("op-eu", "./charts/continuum-regional-operator", `export={"otlp":{"endpoint":"store.example.com:4317"}}`,
+				`heartbeat={"enabled":false}`, `operator={"id":"op-eu","labels":`+labels+`,"name":`+quoted(hostileName)+`}`, mtls,
+				`renew={`+renewal+`,"server":"https://ikhnos.example.com"}`, `service={"type":"ClusterIP"}`),
+			restart("op-eu-regional-operator"),
+		})},
+		// HB-16: the secret and the heartbeat's values, of a release that is there.
+		"new heartbeat": {regional().HeartbeatBlocks(Shell), slices.Concat(namespaceCalls, created("op-eu-heartbeat", "secret", heartbeat), []call{
+			{Args: []string{"helm", "upgrade", "op-eu", "./charts/continuum-regional-operator", "--namespace=continuum-system", "--reuse-values", "--set-json", beat("op-eu")}},
+		})},
 	}
 	for name, tt := range tests {
 		for _, shell := range shells {
@@ -196,6 +209,10 @@ func TestFileBlocks(t *testing.T) {
 		files  map[string]string // path to content; ? for any
 		last   []string          // words of the last call, and of those before it that matter
 	}{
+		"new heartbeat process": {regional().HeartbeatBlocks(Process), map[string]string{"etc/continuum/op-eu/heartbeat": heartbeat},
+			[]string{"install", "-d", "-m", "0700", "/etc/continuum/op-eu"}},
+		"new heartbeat systemd": {regional().HeartbeatBlocks(Systemd), map[string]string{"etc/continuum/op-eu/heartbeat": heartbeat},
+			[]string{"systemctl", "restart", "continuum-op-eu.service"}}, // HB-17
 		"regional process": {regional().Blocks(Process), map[string]string{
 			"etc/continuum/op-eu/receiver-token": receiver, "etc/continuum/op-eu/export-token": export, "etc/continuum/op-eu/heartbeat": heartbeat,
 		}, []string{"continuum-collector", "--config", "distributions/regional/config.yaml", "--set", "service.extensions=[health_check, file_storage, ikhnosrenew, certnameauth, heartbeat]"}},

@@ -149,8 +149,31 @@ func (tx *Tx) enroll(r IssueRequest) (Issuance, *token, error) {
 	if err := tx.spend(t, r.SPKI); err != nil {
 		return Issuance{}, t, err
 	}
-	out, err := tx.issue(c, audit.OperatorCertificateIssued)
+	event, err := tx.enrolled(c)
+	if err != nil {
+		return Issuance{}, t, err
+	}
+	out, err := tx.issue(c, event)
 	return out, t, err
+}
+
+// enrolled is the audit event of an enrolment: a sender that had a certificate here
+// before has it reissued (IS-10).
+func (tx *Tx) enrolled(c *candidate) (event string, err error) {
+	if c.role != RoleSender {
+		return audit.OperatorCertificateIssued, nil
+	}
+	var before bool
+	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM entries WHERE operator_id = $1 AND holder = $2 AND role = $3)`,
+		c.operatorID, c.holder, c.role).Scan(&before)
+	if err != nil {
+		return "", fmt.Errorf("looking for a sender's earlier leaves: %w", err)
+	}
+	if !before {
+		return audit.OperatorCertificateIssued, nil
+	}
+	c.detail["ca"] = "operator"
+	return audit.OperatorClientCertReissued, nil
 }
 
 // token reads a token and its operator's standing. The row is read once more

@@ -17,6 +17,8 @@ import (
 	"github.com/ikhnos/continuum/control/ledger/ledgertest"
 )
 
+// trap-4, trap-11, trap-15 and the rest of the suite, on both databases. CONTINUUM_SOAK
+// gives the race for one token its full count.
 func TestSQLite(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T, clock *ledgertest.Clock) *ledger.Store {
 		return openSQLite(t, t.TempDir(), clock)

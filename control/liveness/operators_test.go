@@ -14,7 +14,7 @@ import (
 )
 
 // TestJudge: one operator, one word, the worst first, and the three states of its
-// certificates (HS-1 to HS-9, ST-1, ST-2).
+// certificates (HS-1 to HS-9, ST-1 to ST-4).
 func TestJudge(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) *time.Time {
@@ -71,7 +71,7 @@ func unminted(created time.Time) operators.Operator {
 // shown as it is.
 func TestLooks(t *testing.T) {
 	words := append(append([]string{
-		StateUnknown, AttentionUnconfirmed, AttentionRecovering, AttentionLost, AttentionOperator, AttentionSilent, AttentionExpired,
+		StateUnknown, string(operators.CertificateOK), string(operators.CertificateNone), AttentionUnconfirmed, AttentionRecovering, AttentionLost, AttentionOperator, AttentionSilent, AttentionExpired,
 		AttentionRenewal, AttentionRefused, AttentionCA, AttentionServer, AttentionBackup, AttentionPending,
 	}, Statuses...), OperatorStatuses...)
 	for _, word := range words {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/ikhnos/continuum/control/operators"
 )
 
 // Words for the health of an operator (HS-1 to HS-5).
@@ -74,8 +76,12 @@ var looks = map[string]Look{
 	StatusExpired:        {"Expired", "⊗", ToneBad},
 	StatusRefused:        {"Refused", "⬣", ToneWarn},
 	StatusRevoked:        {"Revoked", "✕", ToneQuiet},
-	StatusNotMeasured:    {"Not measured", "–", ToneQuiet},
-	StateUnknown:         {"Not measured", "–", ToneQuiet},
+
+	string(operators.CertificateOK):   {"OK", "●", ToneOK},
+	string(operators.CertificateNone): {"None", "○", ToneQuiet},
+
+	StatusNotMeasured: {"Not measured", "–", ToneQuiet},
+	StateUnknown:      {"Not measured", "–", ToneQuiet},
 
 	AttentionUnconfirmed: {"Not confirmed", "✕", ToneBad},
 	AttentionRecovering:  {"Recovering", "◷", ToneWarn},

@@ -44,7 +44,7 @@ func TestOrganisationsAreIsolated(t *testing.T) {
 		"delete operator": func(o, _ string) error {
 			return second(f.DeleteOperator(f.ctx, f.other, o, RemovalRequest{Force: true}))
 		},
-		"reissue":        func(o, _ string) error { return f.RecordReissue(f.ctx, f.other, o) },
+		"reissue":        func(o, _ string) error { return f.RecordReissue(f.ctx, f.other, o, KeysEnrolled) },
 		"mint heartbeat": func(o, _ string) error { return second(f.MintHeartbeat(f.ctx, f.other, o)) },
 		"connect own cluster": func(o, _ string) error {
 			_, _, err := f.ConnectSender(f.ctx, f.other, o, "own", SenderRequest{})
@@ -120,7 +120,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			return second(f.SetAddress(f.ctx, f.acme, "op-a", AddressRequest{Address: "a.example"}))
 		}, 1},
 		{"heartbeat", func() error { return second(f.MintHeartbeat(f.ctx, f.acme, "op-a")) }, 1},
-		{"reissue", func() error { return f.RecordReissue(f.ctx, f.acme, "op-a") }, 1},
+		{"reissue", func() error { return f.RecordReissue(f.ctx, f.acme, "op-a", KeysEnrolled) }, 1},
 		{"connect", func() error {
 			_, _, err := f.ConnectSender(f.ctx, f.acme, "op-a", "c1", SenderRequest{})
 			return err

@@ -83,13 +83,13 @@ func (f *faults) dialAddress(field, text string) string {
 }
 
 // RecordReissue writes the audit line of an install that was printed again with
-// fresh secrets (IN-13).
-func (s *Service) RecordReissue(ctx context.Context, a Actor, id string) error {
+// fresh secrets (IN-13); keys says whether private keys were among them.
+func (s *Service) RecordReissue(ctx context.Context, a Actor, id string, keys KeySource) error {
 	return s.update(ctx, a, func(c *change) error {
 		if _, err := activeOperator(c.Tx, a.OrgID, id); err != nil {
 			return err
 		}
-		return c.record(audit.OperatorInstallReissued, id, nil)
+		return c.record(audit.OperatorInstallReissued, id, map[string]any{"keys": string(keys)})
 	})
 }
 

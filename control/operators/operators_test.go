@@ -16,6 +16,8 @@ import (
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
+// TestCreateOperator: IS-1, IS-2, IS-3, IS-6, IS-7, IS-14, PK-1: an operator stands at
+// once, with a CA of its own, no bearer token, and a way to its destination.
 func TestCreateOperator(t *testing.T) {
 	f := newFixture(t)
 	f.central("op-central")
@@ -106,7 +108,7 @@ func TestCreateOperatorValidates(t *testing.T) {
 	}
 }
 
-func TestDestinationRules(t *testing.T) {
+func TestDestinationRules(t *testing.T) { // A-4, IS-12, IS-13
 	f := newFixture(t)
 	f.central("op-central")
 	f.central("op-gone")
@@ -142,6 +144,7 @@ func TestPutOperator(t *testing.T) {
 	op, created, err := f.PutOperator(f.ctx, f.acme, r)
 	require.NoError(t, err)
 	assert.True(t, created)
+	assert.Equal(t, SwitchOff, op.Heartbeat, "IS-15: who does not ask for it has none")
 	f.drain()
 	again, created, err := f.PutOperator(f.ctx, f.acme, r)
 	require.NoError(t, err)
@@ -181,6 +184,8 @@ func TestLabelWarnings(t *testing.T) {
 	assert.Len(t, sender.Warnings, 1)
 }
 
+// TestSetAddress: AD-16, AD-22, AD-23: an address is words for commands that are printed
+// from then on; no certificate and no policy shows it.
 func TestSetAddress(t *testing.T) {
 	f := newFixture(t)
 	f.regional("op-a", "")
@@ -263,6 +268,8 @@ func TestRevokeOperatorInUse(t *testing.T) { // RV-1 to RV-3
 	require.NoError(t, err, "a revoked sender depends on nothing")
 }
 
+// TestRevokeOperator: RV-4, RV-10, PK-9, A-10: nothing is handed out any more, the CA
+// key is gone, and what stays is a last policy.
 func TestRevokeOperator(t *testing.T) {
 	f := newFixture(t)
 	f.central("op-central")
@@ -309,7 +316,7 @@ func TestRevokeOperator(t *testing.T) {
 		"heartbeat": second(f.MintHeartbeat(f.ctx, f.acme, "op-a")),
 		"token":     second(f.MintToken(f.ctx, f.acme, "op-a", TokenRequest{Role: controlapi.RoleReceiver})),
 		"restore":   second(f.RestoreSender(f.ctx, f.acme, "op-central", "op-a")),
-		"reissue":   f.RecordReissue(f.ctx, f.acme, "op-a"),
+		"reissue":   f.RecordReissue(f.ctx, f.acme, "op-a", KeysEnrolled),
 	} {
 		t.Run(name, func(t *testing.T) { requireReason(t, controlapi.ReasonOperatorRevoked, err) })
 	}
@@ -328,6 +335,7 @@ func TestRevokeOperatorKeepsTheKeyWhenSigningFails(t *testing.T) {
 	assert.NotEmpty(t, in.CAKey)
 }
 
+// TestDeleteOperator: RV-7, RV-8: off every list; a tombstone stays for who still asks.
 func TestDeleteOperator(t *testing.T) {
 	f := newFixture(t)
 	f.central("op-central")

@@ -141,6 +141,8 @@ func TestDialAddress(t *testing.T) { // AD-13, AD-15, AD-17
 	}
 }
 
+// TestEndpointAddress: TG-7: destinations and recorded addresses are read by one
+// helper; what differs is the port that may be left out and who may be local.
 func TestEndpointAddress(t *testing.T) {
 	for in, want := range map[string]string{
 		"localhost:4317": "localhost:4317", "[::1]:4317": "[::1]:4317", "store.example.com:443": "store.example.com:443",

@@ -107,6 +107,16 @@ const (
 	SwitchOn  Switch = "on"
 )
 
+// KeySource says where the keys of an installation come from.
+type KeySource string
+
+// Sources of keys. Printed ones are made by the server for a cluster that cannot
+// reach it, and shown once.
+const (
+	KeysEnrolled KeySource = "enrolled"
+	KeysPrinted  KeySource = "printed"
+)
+
 // DestinationKind says what an operator sends to.
 type DestinationKind string
 

@@ -38,7 +38,8 @@ func TestOperatorCA(t *testing.T) {
 	assert.LessOrEqual(t, c.SerialNumber.BitLen(), 159)
 }
 
-// PK-4, PK-14, PK-17, PK-19, PK-20.
+// PK-4, PK-14, PK-17, PK-19, PK-20; case-26: names stand in the SAN, not in the common
+// name alone.
 func TestLeafProfiles(t *testing.T) {
 	ca := newCA(t, "op-a")
 	for _, test := range []struct {

@@ -117,7 +117,9 @@ func (f *fleet) Beat(operatorID string) {
 	f.T.Helper()
 	minted, err := f.Operators.MintHeartbeat(f.T.Context(), f.Actor, operatorID)
 	require.NoError(f.T, err)
-	_, err = f.Tracker.Beat(f.T.Context(), minted.Secret, nil)
+	_, err = f.Tracker.Beat(f.T.Context(), minted.Secret, &controlapi.Heartbeat{
+		Version: "0.1.0", Status: controlapi.HealthOK, Policy: &controlapi.Version{Epoch: 1, Number: 7},
+	})
 	require.NoError(f.T, err)
 }
 

@@ -40,9 +40,11 @@ func TestGoodFleet(t *testing.T) {
 	require.Contains(t, home, "op-eu-export-c1 enrolled at op-eu.")
 	require.Contains(t, home, "As of 2026-03-01 12:00:20 UTC")
 
-	require.Contains(t, words(b.page("/operators")), "● Online EU West op-eu regional in-cluster only in 29 d 20 s ago")
+	require.Contains(t, words(b.page("/operators")), "● Online EU West op-eu regional in-cluster only in 29 d in 29 d 0.1.0 20 s ago") // ST-2
 	detail := b.page("/operators/op-eu")
 	require.Contains(t, words(detail), "● Active c1 cluster 24 s ago logs the operator's address in 29 d")
+	require.Contains(t, words(detail), "Certificates ● OK")
+	require.Contains(t, words(detail), "It says 0.1.0, all components work, policy 1.7")
 	require.Contains(t, detail, "<title>EU West · Ikhnos</title>")
 	require.Contains(t, words(detail), "● Valid op-eu-export-c1 sender 20 s ago in 29 d")
 	require.Contains(t, words(b.page("/clusters")), "● Approved c1 kubernetes env=prod 5m 20 s ago initial")
@@ -55,7 +57,7 @@ func TestEachStateInWords(t *testing.T) {
 	b.Pending("c9")
 	b.Clock.Advance(10 * time.Minute)
 	require.Contains(t, words(b.page("/")), "▲ Offline op-eu 10 min ago its one sender is not measured ikhnos operator get op-eu")
-	require.Contains(t, words(b.page("/")), "1 waiting for approval")
+	require.Contains(t, words(b.page("/")), "◌ Waiting for approval 1 cluster")
 	require.Contains(t, b.page("/"), "<title>Offline · Overview · Ikhnos</title>")
 	require.Contains(t, words(b.page("/operators/op-eu")), "– Not measured c1")
 	require.Contains(t, words(b.page("/clusters")), "1 waits for approval c9 , registered 10 min ago by initial : ikhnos cluster approve c9")
@@ -71,8 +73,9 @@ func TestEachStateInWords(t *testing.T) {
 
 	b.Clock.Advance(21 * 24 * time.Hour)
 	b.signIn()
+	require.Contains(t, words(b.page("/operators")), "▲ Offline EU West op-eu regional in-cluster only in 8 d – ◷ Renewal failing 0.1.0 21 d ago") // ST-1
 	b.Beat("op-eu")
-	require.Contains(t, words(b.page("/operators")), "◷ Renewal failing EU West")
+	require.Contains(t, words(b.page("/operators")), "◷ Renewal failing EU West op-eu regional in-cluster only in 8 d – 0.1.0 now")
 }
 
 // A name is text, whatever it holds.

@@ -14,6 +14,7 @@ import (
 	"github.com/ikhnos/continuum/control/audit"
 	"github.com/ikhnos/continuum/control/audit/trail"
 	"github.com/ikhnos/continuum/control/liveness"
+	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
 // functions are what the templates say things with.
@@ -26,6 +27,7 @@ var functions = template.FuncMap{
 	"stamp":       func(t any) string { return instant(t).UTC().Format("2006-01-02 15:04:05 UTC") },
 	"iso":         func(t any) string { return instant(t).UTC().Format(time.RFC3339) },
 	"labels":      labels,
+	"health":      health,
 	"refused":     refused,
 	"sentence":    sentence,
 	"counts":      counts,
@@ -63,6 +65,20 @@ func until(t, now time.Time) string {
 		return "ended " + ago(t, now)
 	}
 	return "in " + liveness.Length(t.Sub(now))
+}
+
+// health is what a collector says of its own components.
+func health(s controlapi.HealthStatus) string {
+	switch s {
+	case controlapi.HealthOK:
+		return "all components work"
+	case controlapi.HealthRecoverableError:
+		return "a component has failed for a minute"
+	case controlapi.HealthPermanentError:
+		return "a component has failed for good"
+	default:
+		return string(s)
+	}
 }
 
 func labels(m map[string]string) string {

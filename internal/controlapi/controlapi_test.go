@@ -81,7 +81,7 @@ func FuzzParseSecret(f *testing.F) {
 	})
 }
 
-// TestReasonsAreClosed holds the list of contract section 9: every reason, its
+// TestReasonsAreClosed holds the list of contract section 9 (trap-14): every reason, its
 // status, and which may be tried again.
 func TestReasonsAreClosed(t *testing.T) {
 	want := map[Reason]int{

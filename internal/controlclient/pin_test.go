@@ -8,10 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +89,11 @@ func TestPins(t *testing.T) {
 			extra: []*x509.Certificate{ca.Cert}, pins: []string{pinOf(ca.Cert)}, fails: "usage"},
 		"address not in the leaf": {leaf: ca.Receiver(t, func(c *x509.Certificate) { c.IPAddresses = nil }),
 			extra: []*x509.Certificate{ca.Cert}, pins: []string{pinOf(ca.Cert)}, fails: "IP SANs"},
+		// case-26: the error names what is missing.
+		"common name alone": {leaf: ca.Receiver(t, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil }),
+			extra: []*x509.Certificate{ca.Cert}, pins: []string{pinOf(ca.Cert)}, serverName: "op-server", fails: "use SANs instead"},
+		"common name alone, by ca_file": {leaf: ca.Receiver(t, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil }),
+			caFile: caFile, serverName: "op-server", fails: "use SANs instead"},
 		"name not in the leaf": {leaf: ca.Receiver(t), extra: []*x509.Certificate{ca.Cert}, pins: []string{pinOf(ca.Cert)},
 			serverName: "ikhnos.example.com", fails: "ikhnos.example.com"},
 		"name overridden": {leaf: ca.Receiver(t), extra: []*x509.Certificate{ca.Cert}, pins: []string{pinOf(ca.Cert)},
@@ -113,6 +121,45 @@ func TestPins(t *testing.T) {
 			checkPinned(t, client.Heartbeat(t.Context(), "ikhb_x", &controlapi.Heartbeat{}), tc.fails)
 		})
 	}
+}
+
+// trap-18: how a pin is replaced. Clients list the new pin beside the old one before
+// the server changes; those that do not say pin_mismatch, and why is in the text.
+func TestPinIsReplaced(t *testing.T) {
+	old, replaced := testpki.NewCA(t, "op-server"), testpki.NewCA(t, "op-server")
+	var presented atomic.Pointer[tls.Certificate]
+	present := func(ca *testpki.CA) {
+		pair := ca.Receiver(t).TLS
+		pair.Certificate = append(pair.Certificate, ca.Cert.Raw)
+		presented.Store(&pair)
+	}
+	server := httptest.NewUnstartedServer(noContent())
+	server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*presented.Load()}}, nil
+	}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	present(old)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	client := func(pins ...string) *Client {
+		transport, err := PinnedTransport(pins, nil)
+		require.NoError(t, err)
+		transport.DisableKeepAlives = true
+		c, err := New(&http.Client{Transport: transport}, server.URL, time.Now)
+		require.NoError(t, err)
+		return c
+	}
+	ready, late := client(pinOf(old.Cert), pinOf(replaced.Cert)), client(pinOf(old.Cert))
+	beat := func(c *Client) error { return c.Heartbeat(t.Context(), "ikhb_x", &controlapi.Heartbeat{}) }
+	require.NoError(t, beat(ready))
+	require.NoError(t, beat(late))
+
+	present(replaced)
+	require.NoError(t, beat(ready))
+	err := beat(late)
+	require.True(t, isPinMismatch(err))
+	require.ErrorContains(t, err, "the server presents none of the pinned keys")
+	require.NoError(t, beat(client(pinOf(replaced.Cert))))
 }
 
 func checkPinned(t *testing.T, err error, fails string) {

@@ -37,6 +37,7 @@ var rules = []rule{
 	{folder: "control/api", deny: []string{"components", "modernc.org/sqlite", "github.com/jackc/pgx"}},
 	{folder: "control/pki", allowOwn: []string{"internal", "control/pki"}, deny: []string{"net/http", "database/sql"}},
 	{folder: "control/ledger", allowOwn: []string{"control/audit", "control/ledger"}},
+	// BD-9: what prints commands can run none.
 	{folder: "control/install", allowOwn: []string{"control/install", "control/operators", "distributions", "internal"}, deny: []string{"os", "net/http", "database/sql"}},
 	{folder: "control", deny: []string{"components"}},
 }

@@ -70,6 +70,7 @@ func clusterConfig() (*rest.Config, error) {
 func secretStoreAt(config *rest.Config, namespace, name string) (Store, error) {
 	config.Timeout = secretTimeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.WarningHandler = rest.NoWarnings{} // of a Secret that is still empty, to stderr
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a Kubernetes client: %w", err)

@@ -131,7 +131,9 @@ func writeCRL(t *testing.T, ca *testpki.CA, dir string, number int64, revoked ..
 // buildForeign runs ocb over the manifest and returns the program.
 func buildForeign(t *testing.T) string {
 	t.Helper()
-	root, dir := testbed.Root(t), t.TempDir()
+	dir := t.TempDir()
+	root := filepath.Join(dir, "continuum")
+	require.NoError(t, os.Symlink(testbed.Root(t), root)) // ocb takes no path with a space
 	out := filepath.Join(dir, "out")
 	manifest := filepath.Join(dir, "manifest.yaml")
 	text := fmt.Sprintf(foreignManifest, out, root,

@@ -39,6 +39,7 @@ import (
 	"github.com/ikhnos/continuum/internal/controlclient"
 	"github.com/ikhnos/continuum/internal/identity"
 	"github.com/ikhnos/continuum/internal/testpki"
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // TestLoop drives enrolment, renewal, identity and cut-off through the API of one
@@ -323,7 +324,19 @@ func (e *environment) enrolSender(ctx context.Context, t *testing.T, id string) 
 	block, _ := pem.Decode([]byte(answer.Certificate))
 	require.NotNil(t, block)
 	assert.Equal(t, identity.SenderName(demo.RegionalID, id), answer.Name)
-	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
+	leaf := tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
+	e.admit(t, &leaf, id)
+	return leaf
+}
+
+// admit sends until the operator's policy has come to know the sender, as an
+// exporter does: until then it is refused retryably.
+func (e *environment) admit(t *testing.T, leaf *tls.Certificate, id string) {
+	t.Helper()
+	config := e.clientTLS(t, leaf)
+	testbed.Eventually(t, "the operator to admit "+id, func(ctx context.Context) error {
+		return sendGRPC(ctx, e.grpcAddress(), config, "the first of "+id)
+	})
 }
 
 func (e *environment) clientTLS(t *testing.T, leaf *tls.Certificate) *tls.Config {

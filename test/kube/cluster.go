@@ -60,6 +60,7 @@ func Start(t testing.TB) *Cluster {
 		Host: fmt.Sprintf("https://127.0.0.1:%d", port), BearerToken: adminToken,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(c.dir, "apiserver.crt")}, // which it makes at its start
 		QPS:             -1,
+		WarningHandler:  rest.NoWarnings{}, // of Secrets that are still empty
 	}
 	testbed.Eventually(t, "the API server to be ready", c.ready, etcd, api)
 	return c

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/extension"
 	"go.opentelemetry.io/collector/extension/extensioncapabilities"
 	"go.opentelemetry.io/collector/extension/extensiontest"
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +39,8 @@ import (
 	"github.com/ikhnos/continuum/internal/process"
 	"github.com/ikhnos/continuum/test/testbed"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	namespace = "continuum-system"
@@ -83,14 +86,15 @@ func TestPodsShareASecret(t *testing.T) {
 		t.Skip("starts three processes")
 	}
 	s := newSite(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	disturbed := make(chan int, 1)
+	go func() { disturbed <- s.disturb(ctx) }()
 	s.startAll()
 	require.Len(t, s.entries(), 1, "one enrolment")
 	for _, p := range s.pods {
 		require.NoError(t, p.Extension.(extensioncapabilities.PipelineWatcher).Ready())
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	disturbed := make(chan int, 1)
-	go func() { disturbed <- s.disturb(ctx) }()
 	testbed.Within(t, 5*time.Minute+time.Duration(windows())*life, "renewals that all pods follow", s.renewed)
 	cancel()
 	changes := <-disturbed
@@ -113,7 +117,7 @@ func newSite(t *testing.T) *site {
 	s.cluster.Namespace(namespace)
 	_, err := s.cluster.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: secret, Labels: map[string]string{"app": "operator"}, Annotations: map[string]string{"note": "kept"},
+			Name: secret, Labels: map[string]string{"app": "operator"}, Annotations: map[string]string{"note": "kept", "changes": "0"},
 		},
 		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{"other": []byte("kept"), corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}},
@@ -193,24 +197,29 @@ func serialIn(t *testing.T, dir string) string {
 	return hex.EncodeToString(leaf.SerialNumber.Bytes())
 }
 
-// disturb changes another part of the Secret now and then, as other programs do,
-// and returns how often it did.
+// disturb counts up in an annotation of the Secret, as other programs change other
+// parts of it, at a pace that a slow machine follows as well, and returns how far it
+// came. A write over one of its changes fails the test.
 func (s *site) disturb(ctx context.Context) int {
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for changes := 0; ; {
-		patch := fmt.Sprintf(`{"metadata": {"annotations": {"changes": "%d"}}}`, changes+1)
-		_, err := s.cluster.CoreV1().Secrets(namespace).Patch(s.t.Context(), secret, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err != nil {
-			s.t.Errorf("changing the Secret: %v", err)
-			return changes
-		}
-		changes++
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for changes := 0; ; changes++ {
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			return changes
 		}
+		start := time.Now()
+		patch := fmt.Sprintf(`[{"op": "test", "path": "/metadata/annotations/changes", "value": "%d"},
+			{"op": "replace", "path": "/metadata/annotations/changes", "value": "%d"}]`, changes, changes+1)
+		_, err := s.cluster.CoreV1().Secrets(namespace).Patch(s.t.Context(), secret, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			if s.t.Context().Err() == nil {
+				s.t.Errorf("changing the Secret after %d changes: %v", changes, err)
+			}
+			return changes
+		}
+		timer.Reset(max(50*time.Millisecond, 5*time.Since(start)))
 	}
 }
 

@@ -6,6 +6,7 @@ package certnameauth
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/ikhnos/continuum/components/extension/certnameauth/internal/senders"
 	"github.com/ikhnos/continuum/internal/controlapi"
@@ -99,13 +101,42 @@ func TestExpiryOnHeldConnections(t *testing.T) {
 	}
 }
 
-// case-22: what a sender writes about itself is not looked at.
+// case-22: what a sender writes about itself is not looked at. A listed sender that
+// names another stays itself, and one that is not listed gets in by no header.
 func TestForgedHeaderChangesNothing(t *testing.T) {
 	ca := testpki.NewCA(t, operatorID)
 	r := newRig(t, ca, staticConfig("c1", "c2"), options{})
-	c := r.httpClient(sender(t, ca, "c1"), false)
-	requireAccepted(t, r.sendHTTP(c, contentProtobuf))
-	require.Equal(t, "op-abc-export-c1", r.sink.last().Auth.GetAttribute("sender.name"))
+	forged := map[string]string{
+		"x-sender": "op-abc-export-c2", "sender.name": "op-abc-export-c2", "sender.cluster_id": "c2",
+		"x-scope-orgid": "other", "authorization": "Bearer op-abc-export-c2",
+		"x-forwarded-client-cert": `Subject="CN=op-abc-export-c2";DNS=op-abc-export-c2`,
+	}
+	send := func(leaf *testpki.Leaf) map[string]answer {
+		_, err := r.grpcClient(leaf).Export(metadata.NewOutgoingContext(t.Context(), metadata.New(forged)), request())
+		answers := map[string]answer{"grpc": grpcAnswer(err)}
+		for _, h2 := range []bool{false, true} {
+			req, err := http.NewRequest(http.MethodPost, "https://"+r.httpAddr+"/v1/traces", bytes.NewReader(encoded(t, contentProtobuf)))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", contentProtobuf)
+			for name, value := range forged {
+				req.Header.Set(name, value)
+			}
+			answers[fmt.Sprint("http, 2: ", h2)] = r.do(r.httpClient(leaf, h2), req, contentProtobuf)
+		}
+		return answers
+	}
+	for _, a := range send(sender(t, ca, "c1")) {
+		requireAccepted(t, a)
+	}
+	require.Len(t, r.sink.infos, 3)
+	for _, info := range r.sink.infos {
+		require.Equal(t, "op-abc-export-c1", info.Auth.GetAttribute("sender.name"))
+		require.Equal(t, "c1", info.Auth.GetAttribute("sender.cluster_id"))
+		require.Equal(t, "default", info.Auth.GetAttribute("sender.org_id"))
+	}
+	for _, a := range send(sender(t, ca, "c9")) {
+		requireRefused(t, a, "sender_unknown", codes.PermissionDenied)
+	}
 }
 
 // A-21: without any policy nothing is accepted and nothing is lost, and the

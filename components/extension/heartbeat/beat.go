@@ -5,7 +5,10 @@ package heartbeat
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/collector/component/componentstatus"
@@ -20,6 +23,14 @@ const (
 	beatTimeout = minInterval
 	// lastBeatTimeout bounds what a stop can lose to a server that hangs.
 	lastBeatTimeout = 3 * time.Second
+	// attemptsPerBeat is how often a beat is sent that did not reach the server. With
+	// one request of a hundred lost, three beats in a row would be lost once in a
+	// million, and a collector that runs be called offline; with three attempts each
+	// that does not happen (HS-3).
+	attemptsPerBeat = 3
+	// retryParts says how soon: between one and two of so many parts of the interval
+	// later, 3 to 6 s of 60.
+	retryParts = 20
 	// failuresBeforeStatus is how many beats must fail in a row before the
 	// extension calls itself unwell.
 	failuresBeforeStatus = 3
@@ -74,9 +85,7 @@ func (h *heartbeat) run() {
 // regularBeat makes one beat and tells of it: each in the metrics, changes in
 // the log and, after failures in a row, in the component's status.
 func (h *heartbeat) regularBeat(s *streak) {
-	ctx, cancel := context.WithTimeout(h.loop, beatTimeout)
-	defer cancel()
-	o, err := h.beat(ctx, h.body())
+	o, err := h.insist()
 	if h.loop.Err() != nil && err != nil {
 		return // cut off by the stop; the last beat follows
 	}
@@ -94,6 +103,38 @@ func (h *heartbeat) regularBeat(s *streak) {
 		componentstatus.ReportStatus(h.host, componentstatus.NewEvent(componentstatus.StatusOK))
 	case unchanged:
 	}
+}
+
+// insist sends one beat, and again if it did not reach the server and the next one
+// is not due yet. What counts is the last attempt.
+func (h *heartbeat) insist() (outcome, error) {
+	due, cancel := context.WithTimeout(h.loop, h.cfg.Interval)
+	defer cancel()
+	for n := 1; ; n++ {
+		o, err := h.attempt(due)
+		if n == attemptsPerBeat || !missed(o, err) {
+			return o, err
+		}
+		part := h.cfg.Interval / retryParts
+		select {
+		case <-time.After(part + rand.N(part)):
+		case <-due.Done():
+			return o, err
+		}
+	}
+}
+
+func (h *heartbeat) attempt(due context.Context) (outcome, error) {
+	ctx, cancel := context.WithTimeout(due, beatTimeout)
+	defer cancel()
+	return h.beat(ctx, h.body())
+}
+
+// missed reports whether a beat did not arrive, or at a server that could not take
+// it. One that was refused would be refused again.
+func missed(o outcome, err error) bool {
+	var problem *controlapi.Problem
+	return o == unreachable || errors.As(err, &problem) && problem.Status >= http.StatusInternalServerError
 }
 
 // beat sends one heartbeat. The error is nil exactly for accepted and skipped.

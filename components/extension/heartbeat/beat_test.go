@@ -155,11 +155,11 @@ func TestStatusAfterThreeFailures(t *testing.T) {
 		refused := controlapi.NewProblem(controlapi.ReasonHeartbeatUnauthorized, "")
 		h, client, host, telemetry := started(t, func(c *Config) { c.Interval = 10 * time.Second }, func(_ context.Context, n int) error {
 			switch {
-			case n == 3, n >= 9:
-				return nil
-			case n < 3:
+			case n <= 2*attemptsPerBeat: // beats 1 and 2
 				return errors.New("connection refused")
-			case n < 5: // a server of another make says no more than 401
+			case n == 7, n >= 13:
+				return nil
+			case n < 10: // a server of another make says no more than 401
 				return &controlclient.UnexplainedError{Status: 401}
 			default:
 				return refused
@@ -174,10 +174,40 @@ func TestStatusAfterThreeFailures(t *testing.T) {
 		require.Len(t, host.statuses(), 1)
 		time.Sleep(20 * time.Second) // 9 and 10 succeed
 		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, host.statuses())
-		require.Len(t, client.sent(), 10)
+		require.Len(t, client.sent(), 14, "what was refused is not sent again")
 		assertBeats(t, telemetry, map[outcome]int64{unreachable: 2, rejected: 5, accepted: 3})
 		stop(t, h, telemetry)
 	})
+}
+
+// A beat that did not arrive is sent again soon, and counts once; the beats after it
+// keep their times.
+func TestLostBeatIsSentAgain(t *testing.T) {
+	unavailable := controlapi.NewProblem(controlapi.ReasonUnavailable, "")
+	for name, lost := range map[string]error{"no answer": errors.New("connection reset"), "server cannot": unavailable} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, client, host, telemetry := started(t, nil, func(_ context.Context, n int) error {
+					if n == 1 || n == 3 || n == 4 {
+						return lost
+					}
+					return nil
+				})
+				require.NoError(t, h.Ready())
+				time.Sleep(2*time.Minute + time.Second)
+				at := client.sent()
+				require.Len(t, at, 6)
+				require.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute}, []time.Duration{at[0].at, at[2].at, at[5].at})
+				for _, gap := range []time.Duration{at[1].at, at[3].at - at[2].at, at[4].at - at[3].at} {
+					assert.GreaterOrEqual(t, gap, 3*time.Second)
+					assert.Less(t, gap, 6*time.Second)
+				}
+				require.Empty(t, host.statuses())
+				assertBeats(t, telemetry, map[outcome]int64{accepted: 3})
+				stop(t, h, telemetry)
+			})
+		})
+	}
 }
 
 // HB-17: a rotated secret needs no restart, and an empty file is a failed beat.

@@ -58,6 +58,8 @@ func TestConfigRead(t *testing.T) {
 	})
 }
 
+// TestConfigRefused: HB-12, HB-14, HB-15, TG-23: one secret from a file or the
+// environment, TLS that cannot be switched off, and a word where a boolean would be.
 func TestConfigRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -67,6 +69,7 @@ func TestConfigRefused(t *testing.T) {
 		{"heartbeat/no_secret", []string{errSecret.Error()}},
 		{"heartbeat/two_secrets", []string{errSecret.Error()}},
 		{"heartbeat/all_wrong", []string{errSecret.Error(), errInterval.Error() + ", not 9s", errWhenUnhealthy.Error() + `, not "maybe"`}},
+		// HB-3
 		{"heartbeat/too_rare", []string{errInterval.Error() + ", not 1m1s"}},
 		{"heartbeat/no_endpoint", []string{"endpoint"}},
 	} {

@@ -18,6 +18,8 @@ func instanceOf(kind component.Kind, name string) componentstatus.InstanceID {
 	return *componentstatus.NewInstanceID(component.NewIDWithName(component.MustNewType("x"), name), kind)
 }
 
+// TestHealth: HB-4, HB-5, HB-9: the status is of components, not of what they deliver,
+// and there is no pipeline for it.
 func TestHealth(t *testing.T) {
 	receiver := instanceOf(component.KindReceiver, "r")
 	exporter := instanceOf(component.KindExporter, "e")

@@ -67,6 +67,7 @@ func next(t *testing.T, arrivals <-chan arrival) arrival {
 
 func accept(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
+// TestOverHTTPS: HB-6, HB-7, HB-20, A-7: what is sent, and to where.
 func TestOverHTTPS(t *testing.T) {
 	url, caFile, arrivals := controlServer(t, accept)
 	cfg := createDefaultConfig().(*Config)

@@ -55,26 +55,29 @@ func TestShortLeaves(t *testing.T) {
 	})
 }
 
-// The control server is away for 19 days from the day of renewal: nothing ends,
-// tries are spread out, and the first good one renews.
-func TestServerAway(t *testing.T) {
+// The control server is away from before a renewal is due until past renewBy:
+// nothing ends, tries are spread out, the status says so once, and the first good try
+// renews. Here a leaf lives for 30 hours, with every time in proportion; internal/holder
+// has the 19 days of one that lives for 30.
+func TestServerAwayPastRenewBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := testserver.NewOffline(t)
+		server.SetLife(30 * time.Hour)
 		cfg := configFor(t, server, server.Token("c1"))
 		r, host := offline(t, cfg, server), newStatusHost()
 		require.NoError(t, r.Start(t.Context(), host))
 		require.NoError(t, r.Ready())
 		server.Refuse(func(string) *controlapi.Problem { return controlapi.NewProblem(controlapi.ReasonUnavailable, "") })
-		time.Sleep(10*24*time.Hour + time.Hour)
-		calls := len(server.Calls())
-		require.InDelta(t, 8, calls, 7)
-		time.Sleep(50 * time.Hour)
-		require.InDelta(t, 50*2, len(server.Calls())-calls, 45, "full jitter up to an hour: about two an hour")
+		status := r.keepers[0].holder.Status()
+		time.Sleep(time.Until(status.RenewAfter))
+		require.Len(t, server.Calls(), 1, "the enrolment")
+		time.Sleep(2*time.Hour + time.Minute) // the window is two hours long
+		require.InDelta(t, 100, len(server.Calls()), 36, "full jitter up to a 720th of a life: about 48 an hour, and more at first")
 		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError}, host.statuses(), "overdue, once")
 		certs, _ := runtimestate.Snapshot(instance)
 		require.Equal(t, controlapi.CertificateOverdue, certs[0].State)
 		server.Refuse(nil)
-		time.Sleep(2 * time.Hour)
+		time.Sleep(5 * time.Minute)
 		require.Len(t, server.Entries(), 2)
 		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, host.statuses())
 		require.NoError(t, r.Shutdown(t.Context()))

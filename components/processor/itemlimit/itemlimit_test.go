@@ -180,6 +180,18 @@ func TestProfiles(t *testing.T) {
 	assert.Equal(t, 1, sink.AllProfiles()[0].ProfileCount())
 }
 
+// case-48: a request may come before Start.
+func TestWorksWithoutStart(t *testing.T) {
+	sink := new(consumertest.LogsSink)
+	_, _, lp := limit(t, nop(), 1000, nil, nil, sink) // not started
+	ld := plog.NewLogs()
+	records := ld.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords()
+	records.AppendEmpty().Body().SetStr(large)
+	records.AppendEmpty()
+	require.NoError(t, lp.ConsumeLogs(t.Context(), ld))
+	assert.Equal(t, 1, sink.LogRecordCount())
+}
+
 func TestEmptyRequests(t *testing.T) {
 	traces, metrics, logs := new(consumertest.TracesSink), new(consumertest.MetricsSink), new(consumertest.LogsSink)
 	tp, mp, lp := limit(t, nop(), 1, traces, metrics, logs)
@@ -191,7 +203,7 @@ func TestEmptyRequests(t *testing.T) {
 	assert.Equal(t, 1, logs.AllLogs()[0].ResourceLogs().At(0).ScopeLogs().Len())
 }
 
-// case-39
+// case-39: what the next consumer answers reaches the receiver as it is.
 func TestErrorsPassUnchanged(t *testing.T) {
 	want := status.Error(codes.Unavailable, "full")
 	tp, err := NewFactory().CreateTraces(t.Context(), nop(), createDefaultConfig(), consumertest.NewErr(want))

@@ -13,6 +13,7 @@ import (
 	"github.com/ikhnos/continuum/control/audit/trail"
 	"github.com/ikhnos/continuum/control/install"
 	"github.com/ikhnos/continuum/control/liveness"
+	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
@@ -60,9 +61,9 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) ([]trail.Record, erro
 }
 
 // Install mints fresh secrets for an operator and returns its install commands;
-// an empty format is the server's default.
-func (c *Client) Install(ctx context.Context, operatorID, format string) (*api.Install, error) {
-	return call1[api.Install](ctx, c, http.MethodPost, c.inOrg("operators", operatorID, "install"), nil, api.InstallRequest{Format: install.Format(format)})
+// empty words are the server's defaults.
+func (c *Client) Install(ctx context.Context, operatorID, format string, keys operators.KeySource) (*api.Install, error) {
+	return call1[api.Install](ctx, c, http.MethodPost, c.inOrg("operators", operatorID, "install"), nil, api.InstallRequest{Format: install.Format(format), Keys: keys})
 }
 
 // ServerVersion is the version of the control server.

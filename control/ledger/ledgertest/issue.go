@@ -6,6 +6,7 @@ package ledgertest
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,7 +51,9 @@ func testEnroll(t *testing.T, f *Fixture) {
 	assert.Equal(t, ledger.KindOperator, r.Kind)
 	assert.Equal(t, ledger.RoleReceiver, r.Role)
 
+	assert.Zero(t, f.Audited(audit.OperatorClientCertReissued))
 	newer := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k3")
+	assert.Equal(t, 1, f.Audited(audit.OperatorClientCertReissued), "IS-10")
 	assert.Equal(t, ledger.StateSuperseded, f.Entry("op-a", e.Serial).State)
 	assert.Equal(t, ledger.StateValid, f.Entry("op-a", newer.Serial).State)
 	assert.Equal(t, ledger.StateValid, f.Entry("op-a", r.Serial).State, "another role")
@@ -152,11 +155,18 @@ func testEnrollRepeated(t *testing.T, f *Fixture) {
 	refused(t, ledger.ReasonLeafEnded, err)
 }
 
-// trap-4 in small: one token, many keys at once, one winner.
+// trap-4: one token, many keys at once, one winner. CONTINUUM_SOAK makes it a
+// thousand rounds.
 func testTokenRace(t *testing.T, f *Fixture) {
-	const rounds, users = 5, 50
+	const users = 50
+	rounds := 5
+	if os.Getenv("CONTINUUM_SOAK") != "" {
+		rounds = 1000
+	}
 	for round := range rounds {
-		token := f.Token("op-a", ledger.RoleSender, "c1")
+		holder := fmt.Sprint("r", round)
+		f.Sender("op-a", holder)
+		token := f.Token("op-a", ledger.RoleSender, holder)
 		var winners atomic.Int32
 		var wg sync.WaitGroup
 		for user := range users {

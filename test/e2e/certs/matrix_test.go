@@ -130,8 +130,8 @@ func (m *matrix) swappedClientCA() {
 	}
 }
 
-// replacedDestinationCA is TM-11: the receiver has a certificate of a new CA. The
-// sender reads its ca.crt once, so replacing that file is not enough.
+// replacedDestinationCA is TM-11 and case-2: the receiver has a certificate of a new
+// CA. The sender reads its ca.crt once, so replacing that file is not enough.
 func (m *matrix) replacedDestinationCA() {
 	m.otherCA.receiver(m.t).write(m.receiverDir("moved"))
 	for _, protocol := range matrixProtocols {

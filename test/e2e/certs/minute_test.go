@@ -62,7 +62,7 @@ func TestMinuteLeaves(t *testing.T) {
 		entries := s.Entries(operatorID, holder)
 		assert.GreaterOrEqual(t, len(entries), 2*lives, "%s: renewed after a third of each life", holder)
 		for i := range len(entries) - 1 { // newest first
-			assert.Equal(t, entries[i+1].Serial, entries[i].Parent, holder)
+			assert.Equal(t, entries[i+1].Serial, entries[i].Parent, "%s: each renewal was asked for with the certificate before (case-10)", holder)
 			assert.True(t, entries[i].IssuedAt.Before(entries[i+1].NotAfter), "%s was without a certificate", holder)
 		}
 		t.Logf("%s: %d certificates", holder, len(entries))
