@@ -110,7 +110,7 @@ func (t *serverTLS) fromFiles(now time.Time) (*tls.Certificate, error) {
 	cert, certErr := os.ReadFile(t.cert)
 	key, keyErr := os.ReadFile(t.key)
 	err := errors.Join(certErr, keyErr)
-	if err == nil && !(bytes.Equal(cert, t.seen[0]) && bytes.Equal(key, t.seen[1])) {
+	if err == nil && (!bytes.Equal(cert, t.seen[0]) || !bytes.Equal(key, t.seen[1])) {
 		var pair tls.Certificate
 		if pair, err = tls.X509KeyPair(cert, key); err == nil {
 			t.current, t.seen = &pair, [2][]byte{cert, key}

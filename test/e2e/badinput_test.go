@@ -4,33 +4,17 @@
 package e2e
 
 import (
-	"bytes"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-// run starts the control binary and returns its exit code and what it said on
-// standard error.
-func run(t *testing.T, args ...string) (int, string) {
-	t.Helper()
-	cmd := exec.CommandContext(testContext(t, 5*time.Minute), program(t, "ikhnos"), args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	err := cmd.Run()
-	if err != nil {
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit, stderr.String())
-	}
-	return cmd.ProcessState.ExitCode(), stderr.String()
-}
+	"github.com/ikhnos/continuum/test/testbed"
+)
 
 // TestServerBadInput: each mistake at the start is one clear error that names what
 // is wrong, and the program ends.
@@ -53,7 +37,7 @@ func TestServerBadInput(t *testing.T) {
 		"leaf lifetime out of range": {[]string{"server", "--data-dir", t.TempDir(), "--leaf-lifetime", "1s"}, 2, "60s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stderr := run(t, tc.args...)
+			code, _, stderr := run(t, tc.args...)
 			assert.Equal(t, tc.code, code, stderr)
 			assert.Contains(t, stderr, tc.says)
 			assert.NotContains(t, stderr, "goroutine ")
@@ -64,12 +48,12 @@ func TestServerBadInput(t *testing.T) {
 // TestSecondServer: one directory, one server. The second one says so and ends,
 // the first one goes on.
 func TestSecondServer(t *testing.T) {
-	dir := t.TempDir()
-	first := (&killSite{t: t, program: program(t, "ikhnos"), dir: dir}).start()
-	defer first.stop(t)
+	first := testbed.StartServer(t)
 
-	code, stderr := run(t, "server", "--data-dir", dir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
+	code, _, stderr := run(t, "server", "--data-dir", first.DataDir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, stderr, dir)
+	assert.Contains(t, stderr, first.DataDir)
 	assert.Contains(t, strings.ToLower(stderr), "in use")
+	first.Stop()
+	assert.NoError(t, first.Err())
 }

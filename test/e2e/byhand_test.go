@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // TestByHand runs the example that enrols, renews, revokes and verifies with curl
@@ -19,12 +22,13 @@ import (
 func TestByHand(t *testing.T) {
 	script, err := filepath.Abs("../../docs/examples/by-hand.sh")
 	require.NoError(t, err)
-	server := (&killSite{t: t, program: program(t, "ikhnos"), dir: spacedDir(t)}).start()
-	defer server.stop(t)
+	server := testbed.StartServer(t)
+	token, err := os.ReadFile(server.AdminTokenFile())
+	require.NoError(t, err)
 	for _, run := range []string{"first", "again"} {
-		files := filepath.Join(spacedDir(t), run)
-		cmd := exec.CommandContext(testContext(t, 5*time.Minute), "bash", script, files)
-		cmd.Env = append(os.Environ(), "IKHNOS_SERVER="+server.url, "IKHNOS_CA_PIN="+server.pin, "IKHNOS_TOKEN="+server.token)
+		files := filepath.Join(testbed.Dir(t), run)
+		cmd := exec.CommandContext(testbed.Context(t, 5*time.Minute), "bash", script, files)
+		cmd.Env = append(os.Environ(), "IKHNOS_SERVER="+server.URL, "IKHNOS_CA_PIN="+server.Pin, "IKHNOS_TOKEN="+strings.TrimSpace(string(token)))
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.Contains(t, string(out), "All checks passed.")
@@ -32,4 +36,6 @@ func TestByHand(t *testing.T) {
 		assert.NotContains(t, string(out), "ikadm_")
 		assert.FileExists(t, filepath.Join(files, "policy.json"))
 	}
+	server.Stop()
+	assert.NoError(t, server.Err())
 }

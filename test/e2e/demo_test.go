@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // TestDemo runs `ikhnos demo --once` as `make demo ONCE=1` does, with its state in
@@ -19,8 +21,8 @@ func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts six processes")
 	}
-	dir := spacedDir(t)
-	cmd := exec.CommandContext(testContext(t, 15*time.Minute), program(t, "ikhnos"), "demo", "--once")
+	dir := testbed.Dir(t)
+	cmd := exec.CommandContext(testbed.Context(t, 15*time.Minute), testbed.Program(t, "ikhnos"), "demo", "--once")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

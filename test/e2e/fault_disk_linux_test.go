@@ -5,10 +5,8 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,16 +17,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/controlclient"
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // smallDisk mounts a disk of its own of 8 MiB.
 func smallDisk(t *testing.T) string {
 	t.Helper()
-	dir := spacedDir(t)
+	dir := testbed.Dir(t)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
 		t.Skipf("a small disk cannot be mounted here: %v", err)
 	}
@@ -52,75 +50,68 @@ func fill(t *testing.T, dir string) (free func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-func (k *killServer) probe(t *testing.T, path string) int {
-	t.Helper()
-	transport, err := controlclient.PinnedTransport([]string{k.pin}, &tls.Config{MinVersion: tls.VersionTLS13})
-	require.NoError(t, err)
-	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Get(k.url + path)
-	require.NoError(t, err)
-	_, err = io.Copy(io.Discard, resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return resp.StatusCode
+// probe is nil when one of the server's probes answers with a status.
+func (s *killSite) probe(ctx context.Context, path string, want int) error {
+	transport, err := controlclient.PinnedTransport([]string{s.Pin}, nil)
+	if err != nil {
+		return err
+	}
+	code, _, err := testbed.Get(ctx, transport, s.URL+path)
+	if err == nil && code != want {
+		err = fmt.Errorf("%s answers %d", path, code)
+	}
+	return err
+}
+
+// awaitReadiness waits until /readyz answers with a status.
+func (s *killSite) awaitReadiness(want int) {
+	s.t.Helper()
+	testbed.Eventually(s.t, "readiness", func(ctx context.Context) error { return s.probe(ctx, "/readyz", want) }, s.Process)
 }
 
 // TestDiskFull: case-17: when the disk of a SQLite server is full, requests are
 // answered that trying again can help, /readyz says so, nothing that was answered
 // is lost, and everything goes on when there is room again.
 func TestDiskFull(t *testing.T) {
-	s := &killSite{
-		t: t, program: program(t, "ikhnos"), dir: filepath.Join(smallDisk(t), "data"),
-		issued: map[string]controlclient.Holder{}, revoked: map[string]bool{}, cut: map[string]bool{},
-	}
-	ctx := testContext(t, 10*time.Minute)
-	k := s.start()
-	_, err := k.admin.CreateOperator(ctx, operators.OperatorRequest{ID: killOperator, Name: "Full", Role: operators.RoleCentral})
-	require.NoError(t, err)
-	token, err := k.admin.CreateToken(ctx, killOperator, controlapi.RoleReceiver, "", 0)
-	require.NoError(t, err)
-	key, csr := newRequest(t)
-	serial, err := s.enroll(ctx, k, attempt{token.Token, key, csr})
-	require.NoError(t, err)
-	s.receiver = s.issued[serial]
+	s := newKillSite(t, filepath.Join(smallDisk(t), "data"))
+	ctx := testbed.Context(t, 10*time.Minute)
+	serial := s.receiver.Serial
 
-	free := fill(t, s.dir)
+	free := fill(t, s.DataDir)
 	var refusal error
 	for i := 0; refusal == nil; i++ { // what the log has room for is still taken
 		require.Less(t, i, 100_000)
-		_, refusal = s.renew(ctx, k, serial)
+		_, refusal = s.renew(ctx, serial)
 		if isReason(refusal, controlapi.ReasonTooManyCertificates) {
-			_, refusal = k.admin.CreateCluster(ctx, operators.ClusterRequest{ID: fmt.Sprint("c", i)})
+			_, refusal = s.API.CreateCluster(ctx, operators.ClusterRequest{ID: fmt.Sprint("c", i)})
 			s.clusters++
 		}
 	}
 	require.True(t, isReason(refusal, controlapi.ReasonUnavailable), "%v", refusal)
-	require.Eventually(t, func() bool { return k.probe(t, "/readyz") == http.StatusServiceUnavailable }, time.Minute, 100*time.Millisecond)
-	assert.Equal(t, http.StatusOK, k.probe(t, "/healthz"))
-	_, err = k.admin.RevokeCertificate(ctx, killOperator, serial, "", 0)
+	s.awaitReadiness(http.StatusServiceUnavailable)
+	require.NoError(t, s.probe(ctx, "/healthz", http.StatusOK))
+	_, err := s.API.RevokeCertificate(ctx, killOperator, serial, "", 0)
 	require.True(t, isReason(err, controlapi.ReasonUnavailable), "%v", err)
 
 	free()
-	require.Eventually(t, func() bool { return k.probe(t, "/readyz") == http.StatusOK }, time.Minute, 100*time.Millisecond)
-	s.everythingIsThere(ctx, k)
+	s.awaitReadiness(http.StatusOK)
+	s.everythingIsThere()
 	for range 2 { // once with the room that is back, once after a crash
-		_, err = k.admin.CreateCluster(ctx, operators.ClusterRequest{ID: fmt.Sprint("after", s.clusters)})
+		_, err = s.API.CreateCluster(ctx, operators.ClusterRequest{ID: fmt.Sprint("after", s.clusters)})
 		require.NoError(t, err)
 		s.clusters++
-		k.kill(t)
-		code, out := s.command("ledger", "verify", "--data-dir", s.dir)
-		require.Zero(t, code, out)
-		k = s.start()
-		s.everythingIsThere(ctx, k)
+		s.crash()
+		s.Start()
+		s.everythingIsThere()
 	}
-	k.stop(t)
+	s.Stop()
+	require.NoError(t, s.Err())
 }
 
 // everythingIsThere compares what was answered with what the server lists.
-func (s *killSite) everythingIsThere(ctx context.Context, k *killServer) {
+func (s *killSite) everythingIsThere() {
 	s.t.Helper()
-	entries, err := k.admin.Certificates(ctx, apiclient.CertificateFilter{Operator: killOperator})
-	require.NoError(s.t, err)
+	entries := s.Entries(killOperator, "")
 	known := map[string]bool{}
 	for _, e := range entries {
 		known[e.Serial] = true

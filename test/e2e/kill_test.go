@@ -4,20 +4,14 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	cryptorand "crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,11 +24,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/controlclient"
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // kills is how many times the server is killed: CONTINUUM_KILLS, or ten.
@@ -54,10 +48,10 @@ const killOperator = "op-kill"
 // killSite is a server that is killed and started again on one directory, and all
 // that the world outside was told.
 type killSite struct {
+	*testbed.Server
 	t        *testing.T
-	program  string
-	dir      string
-	receiver controlclient.Holder
+	holder   *controlclient.Client // of the machine paths
+	receiver *testbed.Leaf
 	clusters int // names that were used
 
 	mu      sync.Mutex
@@ -74,95 +68,36 @@ type attempt struct {
 	csr   []byte
 }
 
-// killServer is one run of the program.
-type killServer struct {
-	cmd    *exec.Cmd
-	output sync.WaitGroup
-	url    string
-	pin    string
-	token  string // of role server
-	admin  *apiclient.Client
-	holder *controlclient.Client
-	close  func()
-}
-
-func (s *killSite) command(args ...string) (int, string) {
-	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), s.program, args...)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		require.NoError(s.t, err)
-	}
-	return cmd.ProcessState.ExitCode(), string(out)
-}
-
-// start runs the server and returns once it answers.
-func (s *killSite) start() *killServer {
-	s.t.Helper()
-	k := &killServer{cmd: exec.CommandContext(s.t.Context(), s.program, "server", "--data-dir", s.dir,
-		"--listen", "127.0.0.1:0", "--metrics-listen", "", "--log-format", "json")}
-	log, err := k.cmd.StderrPipe()
-	require.NoError(s.t, err)
-	require.NoError(s.t, k.cmd.Start())
-	s.ready(log, k)
-	token, err := os.ReadFile(filepath.Join(s.dir, "admin.token"))
-	require.NoError(s.t, err)
-	k.token = strings.TrimSpace(string(token))
-	k.admin, err = apiclient.New(apiclient.Config{Server: k.url, Token: k.token, CAPins: []string{k.pin}, Timeout: 2 * time.Minute})
-	require.NoError(s.t, err)
-	transport, err := controlclient.PinnedTransport([]string{k.pin}, nil)
-	require.NoError(s.t, err)
-	k.holder, err = controlclient.New(&http.Client{Transport: transport}, k.url, time.Now)
-	require.NoError(s.t, err)
-	k.close = func() {
-		transport.CloseIdleConnections()
-		k.admin.CloseIdleConnections()
-	}
-	return k
-}
-
-// ready reads the log until the server answers, and drops the rest of it.
-func (s *killSite) ready(log io.Reader, k *killServer) {
-	s.t.Helper()
-	lines := bufio.NewScanner(log)
-	var said []string
-	for lines.Scan() {
-		var line struct{ Msg, URL string }
-		require.NoError(s.t, json.Unmarshal(lines.Bytes(), &line))
-		said = append(said, lines.Text())
-		if text, ok := strings.CutPrefix(line.Msg, "pin "); ok {
-			k.pin = text
-		}
-		if line.URL != "" {
-			k.url = line.URL
-			k.output.Go(func() { _, _ = io.Copy(io.Discard, log) })
-			return
-		}
-	}
-	s.t.Fatalf("the server did not start:\n%s", strings.Join(said, "\n"))
-}
-
-// stop asks the server to end, as a service manager does.
-func (k *killServer) stop(t *testing.T) {
+// newKillSite starts a server on a data directory, with a central operator whose
+// receiver is enrolled.
+func newKillSite(t *testing.T, dataDir string) *killSite {
 	t.Helper()
-	k.close()
-	assert.NoError(t, k.cmd.Process.Signal(os.Interrupt))
-	k.output.Wait()
-	assert.NoError(t, k.cmd.Wait())
+	s := &killSite{
+		Server: testbed.NewServer(t, dataDir), t: t,
+		issued: map[string]controlclient.Holder{}, revoked: map[string]bool{}, cut: map[string]bool{},
+	}
+	s.Start()
+	s.holder = s.Client()
+	s.Central(killOperator)
+	s.receiver = s.Enroll(killOperator, "")
+	s.issued[s.receiver.Serial] = s.receiver.Holder()
+	return s
 }
 
-func (k *killServer) kill(t *testing.T) {
-	t.Helper()
-	require.NoError(t, k.cmd.Process.Kill())
-	k.output.Wait()
-	_ = k.cmd.Wait() // it tells of the kill
-	k.close()
+// crash kills the server; no connection to it is used again. The chain of its ledger
+// verifies.
+func (s *killSite) crash() {
+	s.t.Helper()
+	s.Kill()
+	s.API.CloseIdleConnections()
+	s.holder.CloseIdleConnections()
+	code, out, said := run(s.t, "ledger", "verify", "--data-dir", s.DataDir)
+	require.Zero(s.t, code, "%s%s", out, said)
 }
 
 // enroll tries an enrolment and remembers what came of it.
-func (s *killSite) enroll(ctx context.Context, k *killServer, a attempt) (string, error) {
-	issued, err := k.holder.Enroll(ctx, a.token, a.csr)
+func (s *killSite) enroll(ctx context.Context, a attempt) (string, error) {
+	issued, err := s.holder.Enroll(ctx, a.token, a.csr)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -182,12 +117,12 @@ func (s *killSite) keep(key *ecdsa.PrivateKey, issued *controlapi.Certificate) e
 	return nil
 }
 
-func (s *killSite) renew(ctx context.Context, k *killServer, serial string) (string, error) {
+func (s *killSite) renew(ctx context.Context, serial string) (string, error) {
 	s.mu.Lock()
 	holder := s.issued[serial]
 	s.mu.Unlock()
-	key, csr := newRequest(s.t)
-	issued, err := k.holder.Renew(ctx, holder, csr)
+	key, csr := testbed.NewRequest(s.t)
+	issued, err := s.holder.Renew(ctx, holder, csr)
 	if err != nil {
 		return "", err
 	}
@@ -198,43 +133,43 @@ func (s *killSite) renew(ctx context.Context, k *killServer, serial string) (str
 
 // life is what one worker does until the server is gone: connect a cluster, enrol
 // it, renew it, and cut it or one of its leaves off.
-func (s *killSite) life(ctx context.Context, k *killServer) error {
+func (s *killSite) life(ctx context.Context) error {
 	s.mu.Lock()
 	s.clusters++
 	id := fmt.Sprintf("c%d", s.clusters)
 	s.mu.Unlock()
-	if _, err := k.admin.CreateCluster(ctx, operators.ClusterRequest{ID: id}); err != nil {
+	if _, err := s.API.CreateCluster(ctx, operators.ClusterRequest{ID: id}); err != nil {
 		return err
 	}
-	if _, err := k.admin.ApproveCluster(ctx, id); err != nil {
+	if _, err := s.API.ApproveCluster(ctx, id); err != nil {
 		return err
 	}
-	if _, err := k.admin.ConnectSender(ctx, killOperator, id, ""); err != nil {
+	if _, err := s.API.ConnectSender(ctx, killOperator, id, ""); err != nil {
 		return err
 	}
-	token, err := k.admin.CreateToken(ctx, killOperator, controlapi.RoleSender, id, 0)
+	token, err := s.API.CreateToken(ctx, killOperator, controlapi.RoleSender, id, 0)
 	if err != nil {
 		return err
 	}
-	key, csr := newRequest(s.t)
-	first, err := s.enroll(ctx, k, attempt{token.Token, key, csr})
+	key, csr := testbed.NewRequest(s.t)
+	first, err := s.enroll(ctx, attempt{token.Token, key, csr})
 	if err != nil {
 		return err
 	}
-	second, err := s.renew(ctx, k, first)
+	second, err := s.renew(ctx, first)
 	if err != nil {
 		return err
 	}
-	third, err := s.renew(ctx, k, second)
+	third, err := s.renew(ctx, second)
 	if err != nil {
 		return err
 	}
 	dead := []string{first, second, third}
 	if rand.IntN(2) == 0 {
-		_, err = k.admin.RevokeSender(ctx, killOperator, id, operators.RevokeCompromised, "", 0)
+		_, err = s.API.RevokeSender(ctx, killOperator, id, operators.RevokeCompromised, "", 0)
 	} else {
 		dead = dead[1:]
-		_, err = k.admin.RevokeCertificate(ctx, killOperator, second, "", 0)
+		_, err = s.API.RevokeCertificate(ctx, killOperator, second, "", 0)
 	}
 	if err != nil {
 		return err
@@ -254,13 +189,12 @@ func (s *killSite) life(ctx context.Context, k *killServer) error {
 // next run knows.
 func (s *killSite) round() {
 	s.t.Helper()
-	k := s.start()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Go(func() {
 			for ctx.Err() == nil {
-				if err := s.life(ctx, k); err != nil {
+				if err := s.life(ctx); err != nil {
 					var refused *controlapi.Problem
 					assert.NotErrorAs(s.t, err, &refused)
 					return
@@ -271,36 +205,31 @@ func (s *killSite) round() {
 	moment := time.NewTimer(time.Duration(rand.IntN(400)) * time.Millisecond)
 	defer moment.Stop()
 	<-moment.C
-	k.kill(s.t)
+	s.crash()
 	cancel()
 	workers.Wait()
-	code, out := s.command("ledger", "verify", "--data-dir", s.dir)
-	require.Zero(s.t, code, out)
+	s.Start()
 	s.check()
 }
 
-// check compares what the world was told with what a new run of the server knows.
+// check compares what the world was told with what the server knows, which was started again.
 func (s *killSite) check() {
 	s.t.Helper()
-	k := s.start()
-	defer k.kill(s.t)
 	ctx := s.t.Context()
 	for _, a := range s.open { // an answer that was lost comes again
-		issued, err := k.holder.Enroll(ctx, a.token, a.csr)
+		issued, err := s.holder.Enroll(ctx, a.token, a.csr)
 		require.NoError(s.t, err)
 		require.NoError(s.t, s.keep(a.key, issued))
 	}
 	s.open = nil
-	entries, err := k.admin.Certificates(ctx, apiclient.CertificateFilter{Operator: killOperator})
-	require.NoError(s.t, err)
 	state := map[string]string{}
-	for _, e := range entries {
+	for _, e := range s.Entries(killOperator, "") {
 		state[e.Serial] = e.State
 	}
 	for serial := range s.issued {
 		require.NotEmpty(s.t, state[serial], "certificate %s was issued and is not in the ledger", serial)
 	}
-	answer, err := k.holder.Policy(ctx, s.receiver, "", 0)
+	answer, err := s.holder.Policy(ctx, s.receiver.Holder(), "", 0)
 	require.NoError(s.t, err)
 	policy := payloadOf(s.t, answer.JWS)
 	denied := map[string]bool{}
@@ -314,33 +243,23 @@ func (s *killSite) check() {
 	for _, sender := range policy.Senders {
 		require.True(s.t, !s.cut[sender.ClusterID] || sender.State == controlapi.SenderRevoked, "%s is accepted again", sender.Name)
 	}
-	s.tryRevoked(k)
+	s.tryRevoked()
 }
 
 // tryRevoked renews with some of the revoked leaves.
-func (s *killSite) tryRevoked(k *killServer) {
+func (s *killSite) tryRevoked() {
 	s.t.Helper()
 	tries := 0
 	for serial := range s.revoked {
 		if tries++; tries > 20 {
 			return
 		}
-		_, csr := newRequest(s.t)
-		_, err := k.holder.Renew(s.t.Context(), s.issued[serial], csr)
+		_, csr := testbed.NewRequest(s.t)
+		_, err := s.holder.Renew(s.t.Context(), s.issued[serial], csr)
 		var p *controlapi.Problem
 		require.ErrorAs(s.t, err, &p)
 		require.Equal(s.t, controlapi.ReasonLeafRevoked, p.Reason)
 	}
-}
-
-// newRequest is a new key with a certificate request for it.
-func newRequest(t *testing.T) (*ecdsa.PrivateKey, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(cryptorand.Reader, &x509.CertificateRequest{}, key)
-	require.NoError(t, err)
-	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 func payloadOf(t *testing.T, jws string) *controlapi.Policy {
@@ -359,21 +278,7 @@ func TestKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	s := &killSite{
-		t: t, program: program(t, "ikhnos"), dir: spacedDir(t),
-		issued: map[string]controlclient.Holder{}, revoked: map[string]bool{}, cut: map[string]bool{},
-	}
-	k := s.start()
-	_, err := k.admin.CreateOperator(t.Context(), operators.OperatorRequest{ID: killOperator, Name: "Kill", Role: operators.RoleCentral})
-	require.NoError(t, err)
-	token, err := k.admin.CreateToken(t.Context(), killOperator, controlapi.RoleReceiver, "", 0)
-	require.NoError(t, err)
-	key, csr := newRequest(t)
-	serial, err := s.enroll(t.Context(), k, attempt{token.Token, key, csr})
-	require.NoError(t, err)
-	s.receiver = s.issued[serial]
-	k.kill(t)
-
+	s := newKillSite(t, filepath.Join(testbed.Dir(t), "data"))
 	for range kills(t) {
 		s.round()
 	}
@@ -387,20 +292,21 @@ func TestKills(t *testing.T) {
 func (s *killSite) restores() {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "backup.jsonl")
-	code, out := s.command("backup", "--data-dir", s.dir, "--out", file)
-	require.Zero(s.t, code, out)
+	s.crash()
+	code, _, said := run(s.t, "backup", "--data-dir", s.DataDir, "--out", file)
+	require.Zero(s.t, code, said)
 	for range kills(s.t) {
 		target := filepath.Join(s.t.TempDir(), "restored")
-		cmd := exec.CommandContext(s.t.Context(), s.program, "restore", file, "--data-dir", target)
+		cmd := exec.CommandContext(s.t.Context(), testbed.Program(s.t, "ikhnos"), "restore", file, "--data-dir", target)
 		require.NoError(s.t, cmd.Start())
 		moment := time.NewTimer(time.Duration(rand.IntN(150)) * time.Millisecond)
 		<-moment.C
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
-		code, out := s.command("restore", file, "--data-dir", target)
-		require.True(s.t, code == 0 || strings.Contains(out, "never overwrites"), out)
-		code, out = s.command("ledger", "verify", "--data-dir", target)
-		require.Zero(s.t, code, out)
+		code, _, said := run(s.t, "restore", file, "--data-dir", target)
+		require.True(s.t, code == 0 || strings.Contains(said, "never overwrites"), said)
+		code, out, said := run(s.t, "ledger", "verify", "--data-dir", target)
+		require.Zero(s.t, code, said)
 		require.Contains(s.t, out, killOperator)
 	}
 }

@@ -5,14 +5,11 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,19 +21,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/cli/demo"
 	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
-	"github.com/ikhnos/continuum/internal/controlclient"
 	"github.com/ikhnos/continuum/internal/identity"
 	"github.com/ikhnos/continuum/internal/testpki"
 	"github.com/ikhnos/continuum/test/testbed"
@@ -49,11 +41,11 @@ func TestLoop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts six processes")
 	}
-	ctx := testContext(t, 15*time.Minute)
+	ctx := testbed.Context(t, 15*time.Minute)
 	var checked recordCheck
 	fleet, err := demo.Start(ctx, demo.Config{
-		Ikhnos: program(t, "ikhnos"), Collector: program(t, "continuum-collector"),
-		Dir: spacedDir(t), PortBase: 24300, LeafLifetime: time.Minute,
+		Ikhnos: testbed.Program(t, "ikhnos"), Collector: testbed.Program(t, "continuum-collector"),
+		Dir: testbed.Dir(t), PortBase: 24300, LeafLifetime: time.Minute,
 		Now: time.Now, OnRecord: checked.record,
 	})
 	require.NoError(t, err)
@@ -63,7 +55,7 @@ func TestLoop(t *testing.T) {
 		fleet.API.CloseIdleConnections()
 	})
 
-	e := &environment{fleet: fleet, operatorCA: receiverCA(t, fleet)}
+	e := &environment{fleet: fleet, server: testbed.Attach(t, fleet.API, fleet.URL, fleet.Pin), operatorCA: receiverCA(t, fleet)}
 	t.Run("all signals arrive stamped", e.allSignalsArrive)
 	t.Run("a forged log arrives as its sender's", e.forged)                    // ID-1, ID-6, A-30
 	t.Run("a direct sender over gRPC and HTTP", e.directSender)                // TM-2, A-5
@@ -79,6 +71,7 @@ func TestLoop(t *testing.T) {
 
 type environment struct {
 	fleet      *demo.Fleet
+	server     *testbed.Server
 	operatorCA []byte // PEM, of the regional operator
 }
 
@@ -125,7 +118,7 @@ func (c *recordCheck) verify(t *testing.T) {
 }
 
 func (e *environment) allSignalsArrive(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	for _, want := range []struct{ sender, signal string }{
 		{demo.ClusterID, demo.SignalMetrics}, {demo.ClusterID, demo.SignalLogs}, {demo.ClusterID, demo.SignalTraces},
 		{demo.ForgerID, demo.SignalMetrics}, {demo.ForgerID, demo.SignalLogs},
@@ -136,7 +129,7 @@ func (e *environment) allSignalsArrive(t *testing.T) {
 }
 
 func (e *environment) forged(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	require.NoError(t, e.fleet.SendLog(ctx, demo.ForgerID, "forged by c2", demo.Forgery))
 	r, err := e.fleet.Sink.Wait(ctx, func(r demo.Record) bool { return r.Summary == "forged by c2" })
 	require.NoError(t, err)
@@ -147,11 +140,11 @@ func (e *environment) forged(t *testing.T) {
 // directSender enrols a sender of its own and sends to the regional operator
 // without a collector in between, on both protocols.
 func (e *environment) directSender(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	leaf := e.enrolSender(ctx, t, "direct")
 	config := e.clientTLS(t, &leaf)
-	require.NoError(t, sendGRPC(ctx, e.grpcAddress(), config, "direct over gRPC"))
-	code, err := sendHTTP(ctx, e.httpURL(), config, "direct over HTTP")
+	require.NoError(t, testbed.SendGRPC(ctx, t, e.grpcAddress(), config, "direct over gRPC"))
+	code, err := testbed.SendHTTP(ctx, e.httpAddress(), config, "direct over HTTP")
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, code)
 	for _, body := range []string{"direct over gRPC", "direct over HTTP"} {
@@ -162,7 +155,7 @@ func (e *environment) directSender(t *testing.T) {
 }
 
 func (e *environment) handshakes(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	foreign := testpki.NewCA(t, demo.RegionalID).Sender(t, controlapi.KindCluster, demo.ClusterID)
 	receiver, err := tls.LoadX509KeyPair(
 		filepath.Join(e.fleet.Collector(demo.RegionalID).StateDir, "receiver", "tls.crt"),
@@ -180,9 +173,9 @@ func (e *environment) handshakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := e.clientTLS(t, leaf)
-			err := sendGRPC(ctx, e.grpcAddress(), config, "must not arrive: "+name)
+			err := testbed.SendGRPC(ctx, t, e.grpcAddress(), config, "must not arrive: "+name)
 			assert.Equal(t, codes.Unavailable, status.Code(err), "a failed handshake is retryable: %v", err)
-			_, err = sendHTTP(ctx, e.httpURL(), config, "must not arrive: "+name)
+			_, err = testbed.SendHTTP(ctx, e.httpAddress(), config, "must not arrive: "+name)
 			assert.Error(t, err)
 		})
 	}
@@ -190,10 +183,10 @@ func (e *environment) handshakes(t *testing.T) {
 
 // expired waits until a leaf of a minute has ended: the handshake fails.
 func (e *environment) expired(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	leaf := e.enrolSender(ctx, t, "expiring")
 	config := e.clientTLS(t, &leaf)
-	require.NoError(t, sendGRPC(ctx, e.grpcAddress(), config, "before the end"))
+	require.NoError(t, testbed.SendGRPC(ctx, t, e.grpcAddress(), config, "before the end"))
 	parsed, err := x509.ParseCertificate(leaf.Certificate[0])
 	require.NoError(t, err)
 	timer := time.NewTimer(time.Until(parsed.NotAfter.Add(2 * time.Second)))
@@ -203,14 +196,14 @@ func (e *environment) expired(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal(ctx.Err())
 	}
-	err = sendGRPC(ctx, e.grpcAddress(), config, "after the end")
+	err = testbed.SendGRPC(ctx, t, e.grpcAddress(), config, "after the end")
 	assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 }
 
 // renewals looks at what happened while the other parts ran: each collector has
 // renewed each of its certificates, by itself, and its data goes on.
 func (e *environment) renewals(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	for _, want := range []struct{ operator, holder string }{
 		{demo.CentralID, demo.CentralID},
 		{demo.RegionalID, demo.RegionalID},
@@ -219,11 +212,13 @@ func (e *environment) renewals(t *testing.T) {
 		{demo.RegionalID, identity.SenderName(demo.RegionalID, demo.ForgerID)},
 	} {
 		var entries []ledger.Entry
-		require.Eventually(t, func() bool {
-			var err error
-			entries, err = e.fleet.API.Certificates(ctx, apiclient.CertificateFilter{Operator: want.operator, Holder: want.holder})
-			return err == nil && slices.ContainsFunc(entries, func(entry ledger.Entry) bool { return entry.Parent != "" })
-		}, 2*time.Minute, 100*time.Millisecond, "%s has not renewed", want.holder)
+		testbed.Eventually(t, "a renewal of "+want.holder, func(context.Context) error {
+			entries = e.server.Entries(want.operator, want.holder)
+			if !slices.ContainsFunc(entries, func(entry ledger.Entry) bool { return entry.Parent != "" }) {
+				return errors.New("it has not renewed")
+			}
+			return nil
+		})
 		keys := map[string]bool{}
 		for _, entry := range entries {
 			keys[entry.SPKI] = true
@@ -239,7 +234,7 @@ func (e *environment) renewals(t *testing.T) {
 }
 
 func (e *environment) online(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	for _, id := range []string{demo.CentralID, demo.RegionalID} {
 		operator, err := e.fleet.API.Operator(ctx, id)
 		require.NoError(t, err)
@@ -249,9 +244,7 @@ func (e *environment) online(t *testing.T) {
 }
 
 func (e *environment) ledger(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
-	entries, err := e.fleet.API.Certificates(ctx, apiclient.CertificateFilter{Operator: demo.RegionalID})
-	require.NoError(t, err)
+	entries := e.server.Entries(demo.RegionalID, "")
 	serials := map[string]bool{}
 	for _, entry := range entries {
 		serials[entry.Serial] = true
@@ -271,13 +264,10 @@ func (e *environment) ledger(t *testing.T) {
 // cutOff revokes a sender that holds an open connection: its next request on that
 // connection is refused for good, and its neighbour's is not.
 func (e *environment) cutOff(t *testing.T) {
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	leaf := e.enrolSender(ctx, t, "cutoff")
-	conn, err := grpc.NewClient(e.grpcAddress(), grpc.WithTransportCredentials(credentials.NewTLS(e.clientTLS(t, &leaf))))
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	client := plogotlp.NewGRPCClient(conn)
-	_, err = client.Export(ctx, logRequest("before the cut-off"))
+	client := plogotlp.NewGRPCClient(testbed.DialOTLP(t, e.grpcAddress(), e.clientTLS(t, &leaf)))
+	_, err := client.Export(ctx, testbed.Logs("before the cut-off"))
 	require.NoError(t, err)
 
 	for confirmed := false; !confirmed; { // a repeated revoke answers the first receipt
@@ -286,7 +276,7 @@ func (e *environment) cutOff(t *testing.T) {
 		require.NotEmpty(t, receipt.Instances)
 		confirmed = !slices.ContainsFunc(receipt.Instances, func(i controlapi.ReceiptInstance) bool { return i.State != controlapi.ReceiptConfirmed })
 	}
-	_, err = client.Export(ctx, logRequest("after the cut-off"))
+	_, err = client.Export(ctx, testbed.Logs("after the cut-off"))
 	assert.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
 
 	require.NoError(t, e.fleet.SendLog(ctx, demo.ClusterID, "the neighbour goes on", nil))
@@ -297,8 +287,8 @@ func (e *environment) cutOff(t *testing.T) {
 	}
 }
 
-// enrolSender registers, approves and connects a cluster, and enrols a leaf for
-// it with the client that components use.
+// enrolSender registers, approves and connects a cluster with a label, and enrols a
+// leaf for it with the client that components use.
 func (e *environment) enrolSender(ctx context.Context, t *testing.T, id string) tls.Certificate {
 	t.Helper()
 	_, err := e.fleet.API.PutCluster(ctx, id, operators.ClusterRequest{Kind: operators.ClusterHost, Labels: map[string]string{"env": "demo"}})
@@ -307,26 +297,10 @@ func (e *environment) enrolSender(ctx context.Context, t *testing.T, id string) 
 	require.NoError(t, err)
 	_, err = e.fleet.API.ConnectSender(ctx, demo.RegionalID, id, "")
 	require.NoError(t, err)
-	token, err := e.fleet.API.CreateToken(ctx, demo.RegionalID, controlapi.RoleSender, id, time.Hour)
-	require.NoError(t, err)
-
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ignored"}}, key)
-	require.NoError(t, err)
-	transport, err := controlclient.PinnedTransport([]string{e.fleet.Pin}, nil)
-	require.NoError(t, err)
-	defer transport.CloseIdleConnections()
-	client, err := controlclient.New(&http.Client{Transport: transport}, e.fleet.URL, time.Now)
-	require.NoError(t, err)
-	answer, err := client.Enroll(ctx, token.Token, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	require.NoError(t, err)
-	block, _ := pem.Decode([]byte(answer.Certificate))
-	require.NotNil(t, block)
-	assert.Equal(t, identity.SenderName(demo.RegionalID, id), answer.Name)
-	leaf := tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
-	e.admit(t, &leaf, id)
-	return leaf
+	leaf := e.server.Enroll(demo.RegionalID, id)
+	assert.Equal(t, identity.SenderName(demo.RegionalID, id), leaf.Name)
+	e.admit(t, &leaf.TLS, id)
+	return leaf.TLS
 }
 
 // admit sends until the operator's policy has come to know the sender, as an
@@ -335,7 +309,7 @@ func (e *environment) admit(t *testing.T, leaf *tls.Certificate, id string) {
 	t.Helper()
 	config := e.clientTLS(t, leaf)
 	testbed.Eventually(t, "the operator to admit "+id, func(ctx context.Context) error {
-		return sendGRPC(ctx, e.grpcAddress(), config, "the first of "+id)
+		return testbed.SendGRPC(ctx, t, e.grpcAddress(), config, "the first of "+id)
 	})
 }
 
@@ -355,8 +329,8 @@ func (e *environment) grpcAddress() string {
 	return fmt.Sprintf("127.0.0.1:%d", e.fleet.Collector(demo.RegionalID).GRPCPort)
 }
 
-func (e *environment) httpURL() string {
-	return fmt.Sprintf("https://127.0.0.1:%d/v1/logs", e.fleet.Collector(demo.RegionalID).HTTPPort)
+func (e *environment) httpAddress() string {
+	return fmt.Sprintf("127.0.0.1:%d", e.fleet.Collector(demo.RegionalID).HTTPPort)
 }
 
 func receiverCA(t *testing.T, fleet *demo.Fleet) []byte {
@@ -375,10 +349,4 @@ func readLeaf(t *testing.T, path string) *x509.Certificate {
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	require.NoError(t, err)
 	return leaf
-}
-
-func logRequest(body string) plogotlp.ExportRequest {
-	logs := plog.NewLogs()
-	logs.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords().AppendEmpty().Body().SetStr(body)
-	return plogotlp.NewExportRequestFromLogs(logs)
 }

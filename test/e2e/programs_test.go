@@ -4,42 +4,28 @@
 package e2e
 
 import (
-	"context"
-	"os"
-	"path/filepath"
+	"bytes"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// program returns the path of a program that `make build` made.
-func program(t *testing.T, name string) string {
+// run runs the control binary to its end and returns its exit code and what it said.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	dir := os.Getenv("CONTINUUM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
+	cmd := exec.CommandContext(testbed.Context(t, 5*time.Minute), testbed.Program(t, "ikhnos"), args...)
+	var out, errors bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errors
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, &errors)
 	}
-	path, err := filepath.Abs(filepath.Join(dir, name))
-	require.NoError(t, err)
-	require.FileExists(t, path, "run `make build` first")
-	return path
-}
-
-// spacedDir is a folder with a space in its path.
-func spacedDir(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "a folder")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	return dir
-}
-
-func testContext(t *testing.T, limit time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	return ctx
+	return cmd.ProcessState.ExitCode(), out.String(), errors.String()
 }

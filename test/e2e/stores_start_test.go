@@ -6,11 +6,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,15 +26,11 @@ type store struct {
 // startStore starts a store; args get its address and its folder.
 func startStore(t *testing.T, name, toolName, ready, flush string, args func(address, dir string) []string) *store {
 	t.Helper()
-	dir := spacedDir(t)
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	p := &process{
-		log: filepath.Join(dir, "log"), program: testbed.Tool(t, toolName), args: args(address, filepath.Join(dir, "data")),
-		ready: "http://" + address + ready,
-	}
-	t.Cleanup(func() { p.kill(t) })
-	p.start(t)
-	return &store{name, "http://" + address, flush}
+	dir, address := testbed.Dir(t), testbed.Address(t)
+	p := testbed.StartTool(t, dir, toolName, args(address, filepath.Join(dir, "data"))...)
+	s := &store{name, "http://" + address, flush}
+	testbed.Eventually(t, name, func(ctx context.Context) error { return testbed.Answers(ctx, s.url+ready) }, p)
+	return s
 }
 
 func startVictoriaMetrics(t *testing.T, name string) *store {
@@ -74,25 +70,18 @@ func startPrometheus(t *testing.T, name string) *store {
 }
 
 // query asks until enough accepts what the store answers, which is told by nothing.
-func (s *store) query(ctx context.Context, t *testing.T, path string, values url.Values, enough func(body []byte) bool) {
+func (s *store) query(t *testing.T, path string, values url.Values, enough func(body []byte) bool) {
 	t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	testbed.Eventually(t, "what was sent in "+s.name, func(ctx context.Context) error {
 		if s.flush != "" {
-			_, _, err := get(ctx, s.url+s.flush)
-			require.NoError(t, err, s.name)
+			if err := testbed.Answers(ctx, s.url+s.flush); err != nil {
+				return err
+			}
 		}
-		code, body, err := get(ctx, s.url+path+"?"+values.Encode())
-		require.NoError(t, err, s.name)
-		require.Equal(t, 200, code, "%s: %s", s.name, body)
-		if enough(body) {
-			return
+		code, body, err := testbed.Get(ctx, nil, s.url+path+"?"+values.Encode())
+		if err == nil && (code != http.StatusOK || !enough(body)) {
+			err = fmt.Errorf("it answers %d: %s", code, body)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s does not show what was sent: %v\n%s", s.name, context.Cause(ctx), body)
-		}
-	}
+		return err
+	})
 }

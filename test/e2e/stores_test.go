@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -20,11 +19,10 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/identity"
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // storesOverlay sends to each store in each way that the shipped configuration
@@ -56,7 +54,7 @@ func TestStores(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts seven processes")
 	}
-	ctx := testContext(t, 5*time.Minute)
+	ctx := testbed.Context(t, 5*time.Minute)
 	vm, vmRemote := startVictoriaMetrics(t, "VictoriaMetrics by OTLP"), startVictoriaMetrics(t, "VictoriaMetrics by remote write")
 	prom, promRemote := startPrometheus(t, "Prometheus by OTLP"), startPrometheus(t, "Prometheus by remote write")
 	vl := startVictoriaLogs(t)
@@ -67,28 +65,29 @@ func TestStores(t *testing.T) {
 		"CONTINUUM_REMOTE_WRITE_URL="+promRemote.url+"/api/v1/write",
 		"CONTINUUM_LOGS_URL="+vl.url+"/insert/opentelemetry/v1/logs")
 	c.startRegional(t, quickRegional)
+	c.await(t)
 	for _, id := range chainClusters {
-		s := newSender(t, id, c.otlp(chainRegional), grpc.WithTransportCredentials(credentials.NewTLS(c.clientTLS(t, id))))
+		s := newSender(testbed.DialOTLP(t, c.otlp(chainRegional), c.clientTLS(t, id)), id)
 		logs := s.someLogs(0)
 		logs.ResourceLogs().At(0).Resource().Attributes().PutStr("region", "forged")
 		_, err := s.logs.Export(ctx, plogotlp.NewExportRequestFromLogs(logs))
-		require.NoError(t, err, c.explain())
+		require.NoError(t, err)
 		_, err = s.metrics.Export(ctx, pmetricotlp.NewExportRequestFromMetrics(s.metricsForStores()))
-		require.NoError(t, err, c.explain())
+		require.NoError(t, err)
 	}
 	for _, s := range []*store{vm, vmRemote, prom, promRemote} {
-		t.Run(s.name, func(t *testing.T) { s.checkSeries(ctx, t) })
+		t.Run(s.name, func(t *testing.T) { s.checkSeries(t) })
 	}
 	t.Run("labels below the resource", func(t *testing.T) {
-		vm.checkLabelBelow(ctx, t, "own word")
-		prom.checkLabelBelow(ctx, t, "own word")
-		vmRemote.checkLabelBelow(ctx, t, "eu-west")
-		promRemote.checkLabelBelow(ctx, t, "eu-west")
+		vm.checkLabelBelow(t, "own word")
+		prom.checkLabelBelow(t, "own word")
+		vmRemote.checkLabelBelow(t, "eu-west")
+		promRemote.checkLabelBelow(t, "eu-west")
 	})
 	for _, s := range []*store{prom, promRemote} {
-		t.Run("exemplars of "+s.name, func(t *testing.T) { s.checkExemplars(ctx, t) })
+		t.Run("exemplars of "+s.name, func(t *testing.T) { s.checkExemplars(t) })
 	}
-	t.Run(vl.name, func(t *testing.T) { vl.checkLogs(ctx, t) })
+	t.Run(vl.name, func(t *testing.T) { vl.checkLogs(t) })
 }
 
 // clientTLS is what an application of a cluster connects with when it sends to
@@ -178,10 +177,10 @@ func (s *store) shown(t *testing.T, labels map[string]string) (cluster string) {
 	return cluster
 }
 
-func (s *store) checkSeries(ctx context.Context, t *testing.T) {
+func (s *store) checkSeries(t *testing.T) {
 	type answer struct{ Data []map[string]string }
 	var series answer
-	s.query(ctx, t, "/api/v1/series", url.Values{"match[]": {`{__name__=~"e2e.*"}`}}, func(body []byte) bool {
+	s.query(t, "/api/v1/series", url.Values{"match[]": {`{__name__=~"e2e.*"}`}}, func(body []byte) bool {
 		series = answer{}
 		require.NoError(t, json.Unmarshal(body, &series))
 		have := map[string]bool{}
@@ -200,7 +199,7 @@ func (s *store) checkSeries(ctx context.Context, t *testing.T) {
 	t.Logf("%d series, such as %v", len(series.Data), series.Data[0])
 
 	// What else the store made of the resources, such as target_info.
-	s.query(ctx, t, "/api/v1/series", url.Values{"match[]": {`{__name__!=""}`}}, func(body []byte) bool {
+	s.query(t, "/api/v1/series", url.Values{"match[]": {`{__name__!=""}`}}, func(body []byte) bool {
 		assert.NotContains(t, string(body), "forged")
 		return true
 	})
@@ -208,9 +207,9 @@ func (s *store) checkSeries(ctx context.Context, t *testing.T) {
 
 // checkLabelBelow shows what README.md of continuumidentity says of a data point
 // with an attribute that is named like a label, while `labels_below` is `keep`.
-func (s *store) checkLabelBelow(ctx context.Context, t *testing.T, region string) {
+func (s *store) checkLabelBelow(t *testing.T, region string) {
 	t.Helper()
-	s.query(ctx, t, "/api/v1/series", url.Values{"match[]": {`{__name__="below"}`}}, func(body []byte) bool {
+	s.query(t, "/api/v1/series", url.Values{"match[]": {`{__name__="below"}`}}, func(body []byte) bool {
 		var series struct{ Data []map[string]string }
 		require.NoError(t, json.Unmarshal(body, &series))
 		for _, labels := range series.Data {
@@ -220,7 +219,7 @@ func (s *store) checkLabelBelow(ctx context.Context, t *testing.T, region string
 	})
 }
 
-func (s *store) checkExemplars(ctx context.Context, t *testing.T) {
+func (s *store) checkExemplars(t *testing.T) {
 	type answer struct {
 		Data []struct {
 			SeriesLabels map[string]string
@@ -229,7 +228,7 @@ func (s *store) checkExemplars(ctx context.Context, t *testing.T) {
 	}
 	var found answer
 	now := time.Now()
-	s.query(ctx, t, "/api/v1/query_exemplars", url.Values{
+	s.query(t, "/api/v1/query_exemplars", url.Values{
 		"query": {`{__name__=~"e2e.*"}`}, "start": {fmt.Sprint(now.Add(-time.Hour).Unix())}, "end": {fmt.Sprint(now.Add(time.Hour).Unix())},
 	}, func(body []byte) bool {
 		found = answer{}
@@ -243,9 +242,9 @@ func (s *store) checkExemplars(ctx context.Context, t *testing.T) {
 	}
 }
 
-func (s *store) checkLogs(ctx context.Context, t *testing.T) {
+func (s *store) checkLogs(t *testing.T) {
 	var records []map[string]string
-	s.query(ctx, t, "/select/logsql/query", url.Values{"query": {"*"}}, func(body []byte) bool {
+	s.query(t, "/select/logsql/query", url.Values{"query": {"*"}}, func(body []byte) bool {
 		records = nil
 		for line := range bytes.Lines(body) {
 			var record map[string]string

@@ -7,11 +7,8 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
@@ -49,11 +46,7 @@ type sender struct {
 	rounds  atomic.Int64 // that the cluster's collector has taken
 }
 
-func newSender(t *testing.T, cluster, address string, opts ...grpc.DialOption) *sender {
-	t.Helper()
-	conn, err := grpc.NewClient(address, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+func newSender(conn *grpc.ClientConn, cluster string) *sender {
 	return &sender{
 		cluster: cluster,
 		logs:    plogotlp.NewGRPCClient(conn), metrics: pmetricotlp.NewGRPCClient(conn), traces: ptraceotlp.NewGRPCClient(conn),

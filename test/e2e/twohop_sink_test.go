@@ -25,6 +25,7 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // what the exporter to the trace store compresses with
 
 	"github.com/ikhnos/continuum/internal/identity"
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // keyID is the attribute under which each record carries an id that begins with
@@ -52,7 +53,7 @@ type sink struct {
 
 func newSink(t *testing.T) *sink {
 	s := &sink{
-		httpPort: freePort(t), grpcPort: freePort(t), reserved: identity.NewReserved("vm_account_id", "vm_project_id"),
+		httpPort: testbed.Port(t), grpcPort: testbed.Port(t), reserved: identity.NewReserved("vm_account_id", "vm_project_id"),
 		arrived: map[string]int{}, perOwner: map[string]int{}, changed: make(chan struct{}),
 	}
 	s.open(t)

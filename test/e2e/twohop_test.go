@@ -5,14 +5,13 @@ package e2e
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ikhnos/continuum/test/testbed"
 )
 
 // quickRetries shortens the pauses that a test would wait for, and no bound on data.
@@ -48,8 +47,9 @@ func startTwoHops(t *testing.T) *twoHops {
 	h.startRegional(t, quickRegional)
 	for _, id := range chainClusters {
 		h.startCluster(t, id, quickCluster)
-		h.senders = append(h.senders, newSender(t, id, h.otlp(id), grpc.WithTransportCredentials(insecure.NewCredentials())))
+		h.senders = append(h.senders, newSender(testbed.DialOTLP(t, h.otlp(id), nil), id))
 	}
+	h.await(t)
 	return h
 }
 
@@ -64,7 +64,7 @@ func (h *twoHops) progress(ctx context.Context, t *testing.T, rounds int64) {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
-				t.Fatalf("%s cannot send: %v\n%s", s.cluster, context.Cause(ctx), h.explain())
+				t.Fatalf("%s cannot send: %v", s.cluster, context.Cause(ctx))
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func (h *twoHops) arrival(ctx context.Context, t *testing.T) {
 		for example = range missing {
 			break
 		}
-		t.Fatalf("%d records have not arrived, such as %s: %v\n%s", len(missing), example, err, h.explain())
+		t.Fatalf("%d records have not arrived, such as %s: %v", len(missing), example, err)
 	}
 }
 
@@ -104,17 +104,17 @@ func (h *twoHops) arrival(ctx context.Context, t *testing.T) {
 func (h *twoHops) graceful(ctx context.Context, t *testing.T) {
 	central, regional := h.collectors[chainCentral], h.collectors[chainRegional]
 	h.progress(ctx, t, 5)
-	central.stop(t) // the next hop of the regional operator is away, which restarts meanwhile
+	central.Stop() // the next hop of the regional operator is away, which restarts meanwhile
 	h.progress(ctx, t, 5)
-	regional.stop(t)
+	regional.Stop()
 	h.progress(ctx, t, 5)
-	regional.start(t)
-	central.start(t)
+	regional.Start()
+	central.Start()
 	h.arrival(ctx, t)
 	h.sink.close(t) // now the stores are, and the central operator restarts
 	h.progress(ctx, t, 5)
-	central.stop(t)
-	central.start(t)
+	central.Stop()
+	central.Start()
 	h.progress(ctx, t, 5)
 	h.sink.open(t)
 	h.arrival(ctx, t)
@@ -125,19 +125,19 @@ func (h *twoHops) graceful(ctx context.Context, t *testing.T) {
 func (h *twoHops) crashes(ctx context.Context, t *testing.T) {
 	for _, id := range []string{chainRegional, chainCentral} {
 		h.progress(ctx, t, 5)
-		h.collectors[id].kill(t)
+		h.collectors[id].Kill()
 		h.progress(ctx, t, 5)
-		h.collectors[id].start(t)
+		h.collectors[id].Start()
 	}
 	h.arrival(ctx, t)
 	h.sink.close(t)
 	h.progress(ctx, t, 5)
-	h.collectors[chainCentral].kill(t)
+	h.collectors[chainCentral].Kill()
 	h.progress(ctx, t, 5)
-	h.collectors[chainRegional].kill(t)
-	h.collectors[chainRegional].start(t)
+	h.collectors[chainRegional].Kill()
+	h.collectors[chainRegional].Start()
 	h.progress(ctx, t, 5)
-	h.collectors[chainCentral].start(t)
+	h.collectors[chainCentral].Start()
 	h.sink.open(t)
 	h.arrival(ctx, t)
 }
@@ -164,7 +164,7 @@ func TestTwoHops(t *testing.T) {
 		t.Skip("starts four processes")
 	}
 	rounds, limit := 1, 10*time.Minute
-	if os.Getenv("CONTINUUM_SOAK") == "1" {
+	if testbed.Soak() {
 		rounds, limit = 20, time.Hour
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

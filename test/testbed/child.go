@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,6 +63,21 @@ func (c *child) Start() {
 	c.t.Helper()
 	c.Launch()
 	c.WaitReady()
+}
+
+// Stop asks the process to end (SIGTERM), as a service manager does, and waits until
+// it has. It fails the test when that takes five minutes: unlike the product's own
+// children, a process here is never killed because the machine is slow.
+func (c *child) Stop() {
+	c.t.Helper()
+	_ = c.Signal(syscall.SIGTERM) // fails only when it has ended
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-c.Done():
+	case <-timer.C:
+		require.Fail(c.t, c.Name+" does not end")
+	}
 }
 
 // Restart stops the process and starts it again.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -111,18 +112,29 @@ func (c *Collector) runs(ctx context.Context) error {
 
 // Answers is nil when a GET of a URL is answered with 200.
 func Answers(ctx context.Context, url string) error {
+	code, body, err := Get(ctx, nil, url)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%s answers %d: %s", url, code, body)
+	}
+	return err
+}
+
+// Get reads a URL on a connection of its own and returns the status code and the
+// body; transport nil is for http.
+func Get(ctx context.Context, transport *http.Transport, url string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
+	if transport == nil {
+		transport = &http.Transport{}
+	}
+	transport.DisableKeepAlives = true
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	return nil
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
 }

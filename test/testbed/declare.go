@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"os"
 	"path/filepath"
@@ -120,12 +121,13 @@ func (s *Server) Renew(l *Leaf) *Leaf {
 	return newLeaf(s.t, answer, key)
 }
 
-// NewRequest is a new key and a certificate request for it, in PEM.
+// NewRequest is a new key and a certificate request for it, in PEM. It asks for a
+// name, which no certificate gets.
 func NewRequest(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ignored"}}, key)
 	require.NoError(t, err)
 	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }

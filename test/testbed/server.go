@@ -37,18 +37,30 @@ type Server struct {
 // "--leaf-lifetime", "60s".
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	dir := Dir(t)
+	s := NewServer(t, filepath.Join(Dir(t), "data"), args...)
+	s.Start()
+	return s
+}
+
+// NewServer prepares a server on a data directory, for a test that has its own.
+func NewServer(t testing.TB, dataDir string, args ...string) *Server {
+	t.Helper()
 	address := Address(t)
-	s := &Server{URL: "https://" + address, DataDir: filepath.Join(dir, "data")}
-	s.child = child{t: t, name: "ikhnos-server", dir: dir, program: Program(t, "ikhnos"), ready: s.answers}
+	s := &Server{URL: "https://" + address, DataDir: dataDir}
+	s.child = child{t: t, name: "ikhnos-server", dir: Dir(t), program: Program(t, "ikhnos"), ready: s.answers}
 	s.args = append([]string{"server", "--data-dir", s.DataDir, "--listen", address, "--metrics-listen", "", "--public-url", s.URL}, args...)
 	t.Cleanup(func() { // runs after the server has ended
 		if s.API != nil {
 			s.API.CloseIdleConnections()
 		}
 	})
-	s.Start()
 	return s
+}
+
+// Attach returns the server that something else has started, such as the demo: what
+// it declares and enrols works, what acts on the process does not.
+func Attach(t testing.TB, api *apiclient.Client, url, pin string) *Server {
+	return &Server{child: child{t: t}, API: api, URL: url, Pin: pin}
 }
 
 var pinPattern = regexp.MustCompile(`sha256:[0-9a-f]{64}`)

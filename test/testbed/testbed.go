@@ -68,6 +68,14 @@ func Tool(t testing.TB, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// StartTool starts a program of [Tool], with its log in dir. It ends with the test.
+func StartTool(t testing.TB, dir, name string, args ...string) *process.Process {
+	t.Helper()
+	p := &child{t: t, name: name, dir: dir, program: Tool(t, name), args: args}
+	p.Launch()
+	return p.Process
+}
+
 // Dir is an empty folder with a space in its path, 0700, removed with the test.
 func Dir(t testing.TB) string {
 	t.Helper()

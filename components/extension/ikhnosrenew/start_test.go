@@ -148,8 +148,14 @@ func TestReloads(t *testing.T) {
 		r := newForTest(t, cfg)
 		require.NoError(t, r.Start(t.Context(), newStatusHost()))
 		require.NoError(t, r.Ready())
+		_, err := r.keepers[0].holder.Attempt(t.Context())
+		require.Error(t, err) // and a connection is kept
 		require.NoError(t, r.Shutdown(t.Context()))
 	}
+	first := newForTest(t, cfg)
+	require.NoError(t, first.Start(t.Context(), newStatusHost())) // enrols
+	require.NoError(t, first.Shutdown(t.Context()))
+	server.Refuse(func(string) *controlapi.Problem { return controlapi.NewProblem(controlapi.ReasonUnavailable, "") })
 	cycle()
 	server.Client().CloseIdleConnections()
 	before := count()
