@@ -4,11 +4,6 @@
 package install
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,41 +17,50 @@ import (
 
 // call is one call of a program that a block names.
 type call struct {
-	Args  []string `json:"args"` // the program first
-	Stdin string   `json:"stdin"`
+	Args  []string // the program first
+	Stdin string
 }
 
-// record notes one call of the program that this one stands in for, and lets
-// kubectl create pass its input on.
-func record(file string) int {
-	program := filepath.Base(os.Args[0])
-	c := call{Args: append([]string{program}, os.Args[1:]...)}
-	if program == "kubectl" || program == "runuser" || program == "ikhnos" {
-		text, err := io.ReadAll(os.Stdin)
-		if err != nil {
-			return 1
-		}
-		c.Stdin = string(text)
+// recorder stands in for a program: it notes its name, arguments and input, each
+// ended by a NUL, with a word of its own before the input. kubectl create passes its
+// input on, install makes folders. It records last, so that a pipe's left side is
+// noted before its right one.
+const recorder = `#!/bin/sh
+set -eu
+program=${0##*/}
+input=$CONTINUUM_RECORD.$$
+case $program in
+kubectl | runuser | ikhnos) cat >"$input" ;;
+*) : >"$input" ;;
+esac
+for word in "$@"; do
+	case "$program $word" in
+	*" --dry-run=client") printf 'made of '; cat "$input" ;;
+	"install /"*) mkdir -p "$word" ;;
+	esac
+done
+{
+	printf '%s\0' "$program" "$@" INPUT
+	cat "$input"
+	printf '\0'
+} >"$input.call"
+cat "$input.call" >>"$CONTINUUM_RECORD"
+rm "$input" "$input.call"
+`
+
+// readCalls reads what recorders wrote.
+func readCalls(t *testing.T, file string) (calls []call) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	words := strings.Split(string(text), "\x00")
+	for len(words) > 1 {
+		i := slices.Index(words, "INPUT")
+		require.Positive(t, i)
+		calls = append(calls, call{Args: words[:i:i], Stdin: words[i+1]})
+		words = words[i+2:]
 	}
-	if slices.Contains(c.Args, "--dry-run=client") {
-		fmt.Print("made of " + c.Stdin)
-	}
-	if program == "install" {
-		for _, word := range c.Args[1:] {
-			if strings.HasPrefix(word, "/") && os.MkdirAll(word, 0o700) != nil {
-				return 1
-			}
-		}
-	}
-	line, _ := json.Marshal(c) // strings encode
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 1
-	}
-	if _, err := f.Write(append(line, '\n')); err != nil || f.Close() != nil {
-		return 1
-	}
-	return 0
+	return calls
 }
 
 // recorded runs the shell blocks in order, under a root of their own instead of
@@ -68,10 +72,8 @@ func recorded(t *testing.T, shell string, blocks []Block) (root string, calls []
 	for _, dir := range []string{bin, filepath.Join(root, "etc/systemd/system")} {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
 	for _, program := range []string{"helm", "kubectl", "install", "systemctl", "runuser", "ikhnos", "continuum-collector"} {
-		require.NoError(t, os.Symlink(self, filepath.Join(bin, program)))
+		require.NoError(t, os.WriteFile(filepath.Join(bin, program), []byte(recorder), 0o700))
 	}
 	for _, b := range blocks {
 		if !strings.HasSuffix(b.File, ".sh") {
@@ -85,16 +87,7 @@ func recorded(t *testing.T, shell string, blocks []Block) (root string, calls []
 		require.NoError(t, err, "%s\n%s", b.Text, out)
 		assert.Empty(t, string(out), b.Title)
 	}
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var c call
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
-		calls = append(calls, c)
-	}
-	return root, calls
+	return root, readCalls(t, file)
 }
 
 // below moves the folders that blocks write to below a root.
