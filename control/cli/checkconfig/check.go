@@ -48,8 +48,9 @@ func Check(name string, content []byte) []Finding {
 	if spec := c.root.get("spec", "config"); c.root.get("kind").is("OpenTelemetryCollector") && spec.there() {
 		c.root = spec // of the OpenTelemetry operator
 	}
-	if !c.root.get("service", "pipelines").there() {
-		c.add(1, ruleNoPipelines, "it has no service::pipelines")
+	pipelines := c.root.get("service", "pipelines")
+	if _, known := pipelines.text(); known && len(pipelines.entries()) == 0 {
+		c.add(pipelines.line, ruleNoPipelines, "it has no service::pipelines")
 		return c.findings
 	}
 	c.guard()
