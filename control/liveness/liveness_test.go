@@ -75,6 +75,7 @@ func TestDescribe(t *testing.T) {
 		"attempt refused":   {StatusRenewalFailing, "allowed", true, &turnedDown, at(-time.Minute), false},
 		"waiting":           {StatusWaiting, "allowed", true, &good, nil, false},
 		"not enrolled":      {StatusNotEnrolled, "allowed", true, nil, nil, false},
+		"let in again":      {StatusNotEnrolled, "allowed", true, nil, at(-time.Minute), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &observed{reporting: tc.reporting, leaves: map[string]leaf{}, reports: map[string]*SenderStatus{"s": {LastAcceptedAt: tc.accepted, refusedLast: tc.refused}}}

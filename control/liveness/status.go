@@ -142,7 +142,7 @@ func (o *observed) describe(sender operators.Sender, silentAfter time.Duration, 
 		s.Status = StatusRefused
 	case enrolled && newest.renewalFails(now):
 		s.Status = StatusRenewalFailing
-	case !enrolled && s.LastAcceptedAt == nil:
+	case !enrolled: // also one that was let in again and has yet to enrol
 		s.Status = StatusNotEnrolled
 	case s.LastAcceptedAt == nil:
 		s.Status = StatusWaiting
