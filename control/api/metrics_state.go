@@ -17,8 +17,9 @@ import (
 	"github.com/ikhnos/continuum/control/liveness"
 )
 
-// scrapeTimeout bounds the reading of the database for one scrape.
-const scrapeTimeout = 10 * time.Second
+// scrapeTimeout bounds the reading of the database for one scrape: below the 10 s
+// that Prometheus waits, so that a database that hangs costs its metrics alone.
+const scrapeTimeout = 5 * time.Second
 
 // stateCollector reads the state of the fleet from the database at each scrape,
 // so that replicas agree and nothing has to be kept up to date.

@@ -55,9 +55,10 @@ second time there is nothing to do. ikhnos export writes the file of what is the
 
 A section that is left out leaves its kind alone. What the server has and a section
 lacks is kept and named; with --prune revoke clusters and senders among it are cut
-off. Operators never are: see ikhnos operator retire. --out-dir gets a folder for
-each new connection and each new operator, with the commands and the one-use token
-by which it enrols; without it no token is made (ikhnos sender connect makes one).`,
+off, for which --yes is needed where nobody can be asked. Operators never are: see
+ikhnos operator retire. --out-dir gets a folder for each new connection and each new
+operator, with the commands and the one-use token by which it enrols; without it no
+token is made (ikhnos sender connect makes one).`,
 		Example: "  ikhnos apply -f fleet.yaml --dry-run\n  ikhnos apply -f fleet.yaml --out-dir enrolment",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,17 +101,31 @@ func readFleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 // maxFleetBytes is far above any fleet: 3,000 clusters are half a megabyte.
 const maxFleetBytes = 32 << 20
 
+// readInput reads a file, or standard input for "-", whole or not at all.
 func readInput(cmd *cobra.Command, path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxFleetBytes))
+	in := cmd.InOrStdin()
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
 	}
-	content, err := os.ReadFile(path)
+	content, err := io.ReadAll(io.LimitReader(in, maxFleetBytes+1))
+	if err == nil && len(content) > maxFleetBytes {
+		err = fmt.Errorf("%s has more than %d MiB", path, maxFleetBytes>>20)
+	}
 	if err != nil {
-		return nil, &exitError{exitUsage, &explained{
-			what: "the file cannot be read", why: err.Error(), do: "give its path; nothing was changed", err: err,
-		}}
+		return nil, unreadable(err)
 	}
 	return content, nil
+}
+
+func unreadable(err error) error {
+	return &exitError{exitUsage, &explained{
+		what: "the file cannot be read", why: err.Error(), do: "give its path; nothing was changed", err: err,
+	}}
 }
 
 // badFleet names every fault, one a line; nil without one.
@@ -123,7 +138,7 @@ func badFleet(cmd *cobra.Command, faults []fleet.Fault) error {
 	}
 	return &exitError{exitUsage, &explained{
 		what: "what is declared cannot be applied: " + count(len(faults), "fault"),
-		why:  faults[0].String(),
+		why:  "each is named above, at its place",
 		do:   "correct what is named above; nothing was changed",
 	}}
 }

@@ -83,7 +83,13 @@ func TestApply(t *testing.T) {
 	assert.Contains(t, s.exec(exitDone, "apply", "-f", path), "~ cluster  c3  labels.env: prod → stage\n  1 changed, 101 unchanged.\n")
 	edit(t, path, "  - {id: c9, operator: op-eu}\n", "")
 	assert.Contains(t, s.exec(exitDone, "apply", "-f", path), "! sender  c9 → op-eu  not in the file; kept (--prune revoke would cut it off)")
-	assert.Contains(t, s.exec(exitNotConfirmed, "apply", "-f", path, "--prune", "revoke", "--wait", "0s"), "1 cut off, 101 unchanged.")
+	lines := s.auditLines()
+	r := s.run("apply", "-f", path, "--prune", "revoke")
+	assert.Equal(t, exitUsage, r.code, "a script is not asked, so it must say --yes")
+	assert.Contains(t, r.stderr, "error: nothing was changed: 1 cut-off not confirmed\n")
+	assert.Contains(t, r.stderr, "repeat with --yes\n")
+	assert.Equal(t, lines, s.auditLines())
+	assert.Contains(t, s.exec(exitNotConfirmed, "apply", "-f", path, "--prune", "revoke", "--wait", "0s", "--yes"), "1 cut off, 101 unchanged.")
 	assert.Contains(t, s.exec(exitDone, "export"), "# revoked, so not declared: c9 → op-eu\n")
 	s.scan()
 }
@@ -106,7 +112,7 @@ func TestApplyRefuses(t *testing.T) {
 	r := s.run("apply", "-f", path)
 	assert.Equal(t, exitUsage, r.code)
 	assert.Empty(t, r.stdout)
-	assert.Contains(t, r.stderr, path+":6:23: clusters[1].labels.continuum.env: ")
+	assert.Equal(t, 1, strings.Count(r.stderr, path+":6:23: clusters[1].labels.continuum.env: "), r.stderr)
 	assert.Contains(t, r.stderr, "nothing was changed")
 	edit(t, path, "continuum.env", "env")
 	edit(t, path, "- {id: c2, operator: op-eu}", "- {id: c7, operator: op-eu}")
@@ -155,4 +161,15 @@ func TestCheckPrinted(t *testing.T) {
 	assert.Equal(t, exitUsage, s.run("check", "config", filepath.Join(dir, "none")).code)
 	s.stdin = "a: ["
 	assert.Contains(t, s.exec(exitFound, "check", "config", "-", "-o", "json"), `"rule": "not-yaml"`)
+}
+
+// What is too large to be a fleet is refused, never cut: with --prune, what was cut
+// off the file would be cut off the fleet.
+func TestApplyRefusesWhatIsTooLarge(t *testing.T) {
+	m := newMachine(t, newFakeServer(t, nil))
+	m.stdin = "clusters: []\n" + strings.Repeat("#", maxFleetBytes)
+	got := m.run("apply", "-f", "-")
+	assert.Equal(t, exitUsage, got.code)
+	assert.Contains(t, got.stderr, "more than 32 MiB")
+	assert.Equal(t, exitUsage, m.run("apply", "-f", "/dev/zero").code)
 }

@@ -39,11 +39,19 @@ type applier struct {
 }
 
 // carryOut asks, where there is somebody to ask, and makes the changes of a plan:
-// clusters, operators one by one, senders. unconfirmed is the exit code of cut-offs
+// clusters, operators one by one, senders. Nobody is cut off unasked without --yes:
+// a line that a file lost by mistake must not do that. unconfirmed is the exit code of cut-offs
 // that not every operator has confirmed yet.
 func carryOut(cmd *cobra.Command, client *apiclient.Client, plan *fleet.Plan) (unconfirmed, err error) {
 	if plan.Count(fleet.Add, fleet.Update, fleet.Revoke) == 0 {
 		return nil, nil
+	}
+	if n := plan.Count(fleet.Revoke); n > 0 && text(cmd, "yes") != "true" && !environmentOf(cmd).inTerminal {
+		return nil, &exitError{exitUsage, &explained{
+			what: "nothing was changed: " + count(n, "cut-off") + " not confirmed",
+			why:  "--prune revoke cuts off what the file lacks, and there is no terminal to ask",
+			do:   "look at what --dry-run marks with -, then repeat with --yes",
+		}}
 	}
 	if err := confirm(cmd, "yes", "Lines marked +, ~ and - will be carried out."); err != nil {
 		return nil, err

@@ -182,8 +182,11 @@ func (f *pemFile) chainOf(i int, cert *x509.Certificate, more []*x509.Certificat
 		}
 		named = true
 	}
-	if named {
+	switch {
+	case named:
 		f.problem("certificate %d: a CA with its issuer's name is here, and did not sign it", i+1)
+	case len(more) > 0:
+		f.problem("certificate %d: ca.crt beside it is another CA", i+1)
 	}
 	return "signed by " + firstOf(cert.Issuer.String(), "nobody named") + ", which is not here"
 }

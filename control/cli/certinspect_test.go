@@ -92,11 +92,16 @@ func TestCertInspectDirectory(t *testing.T) {
 	assert.Contains(t, m.ok("cert", "inspect", filepath.Join(dir, "tls.crt")), "signed by ca.crt beside it")
 	m.ok("cert", "inspect", filepath.Join(dir, "ca.crt"))
 
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.crt"), testpki.NewCA(t, "op-us").Receiver(t).CertPEM, 0o600))
+	got := m.run("cert", "inspect", filepath.Join(dir, "other.crt"))
+	assert.Equal(t, exitFound, got.code)
+	assert.Contains(t, got.stdout, "\nproblem: certificate 1: ca.crt beside it is another CA\n")
+
 	key := filepath.Join(dir, "loose.pem")
 	content, err := os.ReadFile(filepath.Join(dir, "tls.key"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(key, content, 0o644))
-	got := m.run("cert", "inspect", key)
+	got = m.run("cert", "inspect", key)
 	assert.Equal(t, exitFound, got.code)
 	assert.Contains(t, got.stdout, "problem: the private key may be read by others (mode 0644; 0600 is right)")
 

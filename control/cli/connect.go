@@ -102,11 +102,7 @@ func connect(cmd *cobra.Command) (*apiclient.Client, error) {
 			do:   "ikhnos login --server " + cfg.Server,
 		}}
 	}
-	client, err := apiclient.New(cfg)
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	return client, nil
+	return newClient(cmd, cfg)
 }
 
 // withClient is the RunE of a command that calls the server.

@@ -112,9 +112,9 @@ func (d *doctor) server() error {
 		d.problem("server", "give --server https://HOST:8443 or IKHNOS_SERVER", "no control server is given")
 		return nil
 	}
-	client, err := apiclient.New(cfg)
+	client, err := newClient(d.cmd, cfg)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return err
 	}
 	defer client.CloseIdleConnections()
 	now := environmentOf(d.cmd).now

@@ -136,7 +136,7 @@ func holderClient(cmd *cobra.Command) (*controlclient.Client, error) {
 	}
 	transport, err := controlclient.PinnedTransport(cfg.CAPins, nil)
 	if err != nil {
-		return nil, usageError("--ca-pin: %w", err)
+		return nil, usageError("%s: %w", sourceOf(cmd, "ca-pin", "IKHNOS_CA_PIN"), err)
 	}
 	client, err := controlclient.New(&http.Client{Transport: transport, Timeout: cfg.Timeout}, cfg.Server, environmentOf(cmd).now)
 	if err != nil {

@@ -32,7 +32,11 @@ func newExplainCommand() *cobra.Command {
 					return show(cmd, e, func(w io.Writer) { writeExplanation(w, e) })
 				}
 			}
-			return usageError("there is no reason %q%s", args[0], suggestion(args[0], reasonWords(all), ""))
+			return &exitError{exitUsage, &explained{
+				what: fmt.Sprintf("there is no reason %q%s", args[0], suggestion(args[0], reasonWords(all), "")),
+				why:  "reasons are a closed list, and this word is not on it",
+				do:   "ikhnos explain",
+			}}
 		},
 	}
 }

@@ -52,9 +52,9 @@ func login(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	client, err := apiclient.New(cfg)
+	client, err := newClient(cmd, cfg)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return err
 	}
 	defer client.CloseIdleConnections()
 	if _, err := client.Clusters(cmd.Context()); err != nil {

@@ -6,6 +6,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -128,6 +129,34 @@ func TestLoginRefusals(t *testing.T) {
 			assert.Contains(t, got.stderr, test.want)
 			assert.NotContains(t, got.stderr, "hunter2")
 			assert.NoFileExists(t, m.env.contextPath())
+		})
+	}
+}
+
+// What is wrong with a setting is told with the place that it came from.
+func TestLoginNamesWhereASettingCameFrom(t *testing.T) {
+	token := controlapi.NewSecret(controlapi.SecretAdmin, nil)
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte("abc"), 0o600))
+	for name, test := range map[string]struct {
+		pin, token string // of the environment
+		args       []string
+		want       string
+	}{
+		"pin variable":   {"PIN", token, nil, "preparing the CA pins: IKHNOS_CA_PIN: "},
+		"pin flag":       {"", token, []string{"--ca-pin", "PIN"}, "preparing the CA pins: --ca-pin: "},
+		"token variable": {"", "abc", []string{"--ca-pin", "sha256:" + strings.Repeat("00", 32)}, "reading the admin token: IKHNOS_TOKEN: "},
+		"token file":     {"", token, []string{"--ca-pin", "sha256:" + strings.Repeat("00", 32), "--token-file", path}, "reading the admin token: --token-file: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, nil)
+			m.env.vars["IKHNOS_CA_PIN"], m.env.vars["IKHNOS_TOKEN"] = test.pin, test.token
+			for _, cmd := range []string{"login", "doctor"} {
+				got := m.run(append([]string{cmd, "--server", "https://127.0.0.1:1"}, test.args...)...)
+				assert.Equal(t, exitUsage, got.code, got.stderr)
+				assert.Contains(t, got.stderr, "error: "+test.want)
+				assert.NotContains(t, got.stderr, "abc")
+			}
 		})
 	}
 }

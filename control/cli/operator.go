@@ -6,15 +6,22 @@ package cli
 import (
 	"io"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/cli/fleet"
+	"github.com/ikhnos/continuum/control/liveness"
 	"github.com/ikhnos/continuum/control/operators"
 )
 
 const theOperator = "the operator's id"
+
+// heardTogether is how many operators are asked about at once.
+const heardTogether = 8
 
 func newOperatorCommand() *cobra.Command {
 	return group("operator", "Regional and central operators: the collectors that receive from senders",
@@ -110,22 +117,62 @@ func newOperatorListCommand() *cobra.Command {
 				return err
 			}
 			now := environmentOf(cmd).now()
+			var heard map[string]time.Time
+			if text(cmd, "output") == formatTable {
+				if heard, err = lastHeard(cmd, client, all...); err != nil {
+					return err
+				}
+			}
 			header := []string{"ID", "NAME", "ROLE", "STATE", "LAST HEARD", "DESTINATION", "ADDRESS", "LABELS"}
 			empty := "No operator yet. It receives telemetry from your clusters: ikhnos operator create NAME"
 			return showList(cmd, all, empty, header, func(o operators.Operator) []string {
-				heard := ""
-				if o.Health != nil && o.Health.LastSeenAt != nil {
-					heard = until(*o.Health.LastSeenAt, now)
-				}
-				return []string{o.ID, o.Name, string(o.Role), operatorWord(&o), heard,
+				return []string{o.ID, o.Name, string(o.Role), operatorWord(&o), until(heard[o.ID], now),
 					destinationText(o.Destination), o.Address, labelsText(o.Labels)}
 			})
 		}),
 	}
 }
 
-// operatorWord is one word for how an operator is.
+// lastHeard is when operators gave their last sign of life, a heartbeat or a report;
+// those that never did are left out. Reports are asked for where there is no fresh
+// heartbeat.
+func lastHeard(cmd *cobra.Command, client *apiclient.Client, all ...operators.Operator) (map[string]time.Time, error) {
+	var mu sync.Mutex
+	heard, now := map[string]time.Time{}, environmentOf(cmd).now()
+	group, ctx := errgroup.WithContext(cmd.Context())
+	group.SetLimit(heardTogether)
+	for i := range all {
+		o := &all[i]
+		var last time.Time
+		if o.Health != nil && o.Health.LastSeenAt != nil {
+			last = *o.Health.LastSeenAt
+		}
+		group.Go(func() error {
+			if now.Sub(last) > liveness.OnlineFor {
+				instances, err := client.Instances(ctx, o.ID)
+				if err != nil {
+					return err
+				}
+				for _, instance := range instances.Items {
+					if instance.ReportedAt.After(last) {
+						last = instance.ReportedAt
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			heard[o.ID] = last
+			return nil
+		})
+	}
+	return heard, group.Wait()
+}
+
+// operatorWord is how an operator is, in the words of ikhnos status.
 func operatorWord(o *operators.Operator) string {
+	if o.Status != "" {
+		return mark(o.Status)
+	}
 	if o.State != operators.OperatorActive || o.Health == nil {
 		return string(o.State)
 	}
@@ -142,17 +189,21 @@ func newOperatorGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, o, func(w io.Writer) { writeOperator(w, o) })
+			if text(cmd, "output") != formatTable {
+				return show(cmd, o, nil)
+			}
+			heard, err := lastHeard(cmd, client, *o)
+			if err != nil {
+				return err
+			}
+			writeOperator(cmd.OutOrStdout(), o, heard[o.ID])
+			return nil
 		}),
 	}
 }
 
-func writeOperator(w io.Writer, o *operators.Operator) {
-	heard := ""
-	if o.Health != nil {
-		heard = dateOf(o.Health.LastSeenAt)
-	}
-	fields(w, "id", o.ID, "name", o.Name, "role", string(o.Role), "state", operatorWord(o), "last heard", heard,
+func writeOperator(w io.Writer, o *operators.Operator, heard time.Time) {
+	fields(w, "id", o.ID, "name", o.Name, "role", string(o.Role), "state", operatorWord(o), "last heard", firstOf(date(heard), "-"),
 		"destination", destinationText(o.Destination),
 		"senders dial", operatorAddress(o), "verified as", stableName(o.ID),
 		"exposure", string(o.Exposure), "heartbeat", string(o.Heartbeat), "labels", labelsText(o.Labels),

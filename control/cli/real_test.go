@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ikhnos/continuum/control/liveness"
 	"github.com/ikhnos/continuum/internal/controlapi"
 	"github.com/ikhnos/continuum/internal/controlclient"
 )
@@ -232,11 +231,4 @@ func TestTokens(t *testing.T) {
 	_, err = s.client.Enroll(t.Context(), strings.TrimSpace(string(content)), []byte("x"))
 	assert.Error(t, err)
 	s.scan()
-}
-
-// Every state that the server tells has a shape of its own.
-func TestShapes(t *testing.T) {
-	for _, status := range liveness.Statuses {
-		assert.Contains(t, shapes, status)
-	}
 }

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,8 +52,9 @@ func TestSenderRevoke(t *testing.T) {
 			assert.Equal(t, test.code, got.code)
 			assert.Empty(t, got.stderr, "the receipt says it all")
 			golden(t, "revoke-"+name+".golden.txt", got.stdout)
-			assert.Equal(t, []string{`POST /api/v1/orgs/default/operators/op-eu/senders/c7/revoke?wait=10 ` +
-				`{"reason":"compromised","note":"laptop stolen"}`}, f.requests)
+			assert.Equal(t, []string{"GET /api/v1/orgs/default/operators/op-eu/senders/c7",
+				`POST /api/v1/orgs/default/operators/op-eu/senders/c7/revoke?wait=10 ` +
+					`{"reason":"compromised","note":"laptop stolen"}`}, f.requests)
 		})
 	}
 }
@@ -63,7 +65,19 @@ func TestHold(t *testing.T) {
 	})
 	got := newMachine(t, f).ok("sender", "revoke", "c7", "--operator", "op-eu", "--reason", "hold", "--wait", "1500ms")
 	assert.Contains(t, got, "held op-eu-export-c7, committed 12:03:05.120Z\n")
-	assert.Equal(t, []string{`POST /api/v1/orgs/default/operators/op-eu/senders/c7/revoke?wait=2 {"reason":"hold"}`}, f.requests)
+	assert.Equal(t, []string{"GET /api/v1/orgs/default/operators/op-eu/senders/c7",
+		`POST /api/v1/orgs/default/operators/op-eu/senders/c7/revoke?wait=2 {"reason":"hold"}`}, f.requests)
+}
+
+// A repetition answers the receipt of the first time, and says so.
+func TestRevokeAgain(t *testing.T) {
+	receipt := receiptAt(controlapi.ReceiptConfirmed)
+	f := newFakeServer(t, map[string]any{
+		"GET /api/v1/orgs/default/operators/op-eu/senders/c7":         map[string]any{"state": "revoked", "receiptId": receipt.ReceiptID},
+		"POST /api/v1/orgs/default/operators/op-eu/senders/c7/revoke": receipt,
+	})
+	got := newMachine(t, f).ok("sender", "revoke", "c7", "--operator", "op-eu")
+	assert.True(t, strings.HasPrefix(got, "op-eu-export-c7 was already cut off, committed 12:03:05.120Z\n"), got)
 }
 
 func TestReceiptGetPrintsTheDocumentOfTheAPI(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends what does not look at the context
 	return run(withEnvironment(ctx, newEnvironment(environ, stdin, stderr)), args, stdin, stdout, stderr)
 }
 

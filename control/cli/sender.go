@@ -97,15 +97,20 @@ func newSenderRevokeCommand() *cobra.Command {
 			if err := checkRelay(cmd, client, args[0]); err != nil {
 				return err
 			}
+			before, _ := client.Sender(cmd.Context(), operatorID, args[0]) // only words depend on it
 			receipt, err := client.RevokeSender(cmd.Context(), operatorID, args[0], reason, text(cmd, "note"), waitOf(cmd))
 			if err != nil {
 				return err
 			}
-			verb := "cut off "
+			verb := "cut off"
 			if reason == operators.RevokeHold {
-				verb = "held "
+				verb = "held"
 			}
-			return showReceipt(cmd, receipt, verb+identity.SenderName(operatorID, args[0]))
+			name := identity.SenderName(operatorID, args[0])
+			if before != nil && before.ReceiptID == receipt.ReceiptID { // a repetition answers the first receipt
+				return showReceipt(cmd, receipt, name+" was already "+verb)
+			}
+			return showReceipt(cmd, receipt, verb+" "+name)
 		}),
 	}
 	addOperatorFlag(cmd)

@@ -61,19 +61,14 @@ func refusedText(refused map[string]int64) string {
 	return labelsText(counts)
 }
 
-// shapes are the pictures of the states, so that none is told by colour alone.
-var shapes = map[string]string{
-	"active": "●", "online": "●", "waiting": "◌", "setting_up": "◌", "not_enrolled": "○", "silent": "▲", "offline": "▲",
-	"renewal_failing": "◷", "expired": "⊗", "refused": "⬣", "revoked": "✕", "not_measured": "–", "unknown": "–",
-}
-
-// mark is the shape and the words of a state.
+// mark is the shape and the words of a state, so that none is told by colour alone;
+// nothing for none.
 func mark(state string) string {
-	words := strings.ReplaceAll(state, "_", " ")
-	if shape, ok := shapes[state]; ok {
-		return shape + " " + words
+	if state == "" {
+		return ""
 	}
-	return words
+	look := liveness.LookOf(state)
+	return look.Shape + " " + strings.ToLower(look.Title)
 }
 
 func newSenderGetCommand() *cobra.Command {

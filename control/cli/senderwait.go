@@ -11,6 +11,7 @@ import (
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/liveness"
+	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
 const (
@@ -50,6 +51,9 @@ func waitForSender(cmd *cobra.Command, client *apiclient.Client, args []string) 
 		if err != nil {
 			return err
 		}
+		if err := mayNotSend(sender); err != nil {
+			return err
+		}
 		if told = tellSteps(cmd, sender, told); sender.LastAcceptedAt != nil {
 			return nil
 		}
@@ -61,6 +65,24 @@ func waitForSender(cmd *cobra.Command, client *apiclient.Client, args []string) 
 			return cmd.Context().Err()
 		}
 	}
+}
+
+// mayNotSend is the error of a sender that was cut off or is held: what it sent
+// before is no sign that it gets through.
+func mayNotSend(s *liveness.SenderStatus) error {
+	what, reason := "cut off from ", controlapi.ReasonSenderRevoked
+	switch s.State {
+	case controlapi.SenderRevoked:
+	case controlapi.SenderHeld:
+		what, reason = "held at ", controlapi.ReasonSenderHeld
+	default:
+		return nil
+	}
+	return &exitError{exitRefused, &explained{
+		what: s.HolderID + " is " + what + s.OperatorID, reason: reason,
+		why: "nothing that it sends is accepted until it is let in again",
+		do:  "ikhnos sender restore " + s.HolderID + " --operator " + s.OperatorID,
+	}}
 }
 
 // tellSteps prints the steps that were reached since told of them, and returns

@@ -72,7 +72,7 @@ func newPostgresSite(t *testing.T, url string) (*site, leafHolder) {
 	t.Helper()
 	s := &site{machine: newMachine(t, nil)}
 	s.env.now = s.now
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "new") // the server makes it
 	s.start(dir, func(c *serverConfig) { c.databaseURL = url })
 	s.env.vars["IKHNOS_TOKEN"] = strings.TrimSpace(s.ok("admin-token", "show-initial", "--data-dir", dir))
 	printed := s.exec(exitDone, "operator", "create", "EU", "--id", "op-eu", "--role", "central").stdout

@@ -159,6 +159,9 @@ func firstSecret(file string) (string, error) {
 			return secret, nil
 		}
 	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil { // with PostgreSQL nothing else is kept in it
+		return "", fmt.Errorf("making the data directory: %w", err)
+	}
 	secret := controlapi.NewSecret(controlapi.SecretAdmin, nil)
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

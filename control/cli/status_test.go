@@ -97,6 +97,49 @@ func TestSenderWaitGivesUp(t *testing.T) {
 	assert.Equal(t, exitRefused, got.code)
 }
 
+// Data of before a cut-off is no sign that a sender gets through.
+func TestSenderWaitOfOneThatMayNotSend(t *testing.T) {
+	for state, what := range map[controlapi.SenderState]string{
+		controlapi.SenderRevoked: "c9 is cut off from op-eu (reason: sender_revoked)",
+		controlapi.SenderHeld:    "c9 is held at op-eu (reason: sender_held)",
+	} {
+		sender := map[string]any{"holderId": "c9", "operatorId": "op-eu", "state": state, "status": "revoked", "lastAcceptedAt": "2026-11-30T12:00:00Z"}
+		f := newFakeServer(t, map[string]any{"GET /api/v1/orgs/default/operators/op-eu/senders/c9": sender})
+		got := newMachine(t, f).run("sender", "wait", "c9", "--operator", "op-eu")
+		assert.Equal(t, exitRefused, got.code)
+		assert.Empty(t, got.stdout)
+		assert.Equal(t, "error: "+what+"\n  why   nothing that it sends is accepted until it is let in again\n"+
+			"  do    ikhnos sender restore c9 --operator op-eu\n", got.stderr)
+	}
+}
+
+// HS-9: operators are told by one word everywhere, and a report is a sign of life as
+// much as a heartbeat.
+func TestOperatorsThatAreHeard(t *testing.T) {
+	seen := func(at string) map[string]any { return map[string]any{"state": "online", "lastSeenAt": at} }
+	reported := map[string]any{"id": "op-eu", "name": "EU", "role": "regional", "state": "active", "status": "online", "health": map[string]any{"state": "unknown"}}
+	all := page(reported,
+		map[string]any{"id": "op-us", "name": "US", "role": "regional", "state": "active", "status": "renewal_failing", "health": seen("2026-11-30T12:03:00Z")},
+		map[string]any{"id": "op-new", "name": "New", "role": "regional", "state": "active", "status": "not_enrolled", "health": map[string]any{"state": "unknown"}},
+		map[string]any{"id": "op-old", "name": "Old", "role": "regional", "state": "active", "status": "offline", "health": seen("2026-11-30T11:03:10Z")})
+	none := map[string]any{"items": []any{}}
+	f := newFakeServer(t, map[string]any{
+		"GET /api/v1/orgs/default/operators": all, "GET /api/v1/orgs/default/operators/op-eu": reported,
+		"GET /api/v1/orgs/default/operators/op-eu/instances": map[string]any{"items": []any{
+			map[string]any{"instance": "a", "reportedAt": "2026-11-30T12:02:40Z"}, map[string]any{"instance": "b", "reportedAt": "2026-11-30T12:02:00Z"}}},
+		"GET /api/v1/orgs/default/operators/op-new/instances": none, "GET /api/v1/orgs/default/operators/op-old/instances": none,
+	})
+	m := newMachine(t, f)
+	listed := m.ok("operator", "list")
+	for _, want := range []string{
+		`op-eu +EU +regional +● online +30 s ago `, `op-us +US +regional +◷ renewal failing +10 s ago `,
+		`op-new +New +regional +○ not enrolled +- `, `op-old +Old +regional +▲ offline +1 h ago `,
+	} {
+		assert.Regexp(t, want, listed)
+	}
+	assert.Regexp(t, `(?m)^state +● online\nlast heard +2026-11-30T12:02:40Z$`, m.ok("operator", "get", "op-eu"))
+}
+
 func TestCertificatesThatAreLate(t *testing.T) {
 	entry := func(serial, state, renewBy string) any {
 		return map[string]any{"operatorId": "op-eu", "holder": "op-eu-export-c1", "role": "sender", "state": state, "serial": serial,
@@ -149,6 +192,9 @@ func TestExplain(t *testing.T) {
 	for _, reason := range []string{"clock_skew", "sender_revoked", "ca_changed"} {
 		golden(t, "explain-"+reason+".golden.txt", m.ok("explain", reason))
 	}
+	got := m.run("explain", "blah")
+	assert.Equal(t, exitUsage, got.code)
+	assert.Contains(t, got.stderr, "\n  do    ikhnos explain\n")
 	listed := m.ok("explain")
 	for _, e := range controlapi.Explanations() {
 		assert.Contains(t, listed, "\n"+e.Reason+" ")

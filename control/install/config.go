@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -66,7 +67,7 @@ func (o Operator) configuration(v values, edits ...func(*yaml.Node)) string {
 			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "heartbeat"})
 		})
 	}
-	return fill(shipped[string(o.Operator.Role)], v, edits...)
+	return fill(string(o.Operator.Role), v, edits...)
 }
 
 func (s Sender) configValues(state, secrets any) values {
@@ -93,17 +94,19 @@ func (s Sender) config() []Block {
 		id := s.HolderID
 		return append(secretFiles(onSenderMachine, secretsDir(id), s.secrets()),
 			Block{onSenderMachine, "the configuration: continuum-collector --config " + id + ".yaml", id + ".yaml",
-				fill(shipped["cluster"], s.configValues(stateDir(id), secretsDir(id)))})
+				fill("cluster", s.configValues(stateDir(id), secretsDir(id)))})
 	}
 	return append(s.heldByFiles(), Block{onSenderMachine, "a whole configuration for any collector; older ones call the exporter's type otlp", s.HolderID + ".yaml",
 		s.stockConfiguration(s.dir()).text()})
 }
 
-// fill writes values into a configuration and leaves every other variable with its
-// default to the environment. That ours are YAML is held by their own tests.
-func fill(configuration []byte, v values, edits ...func(*yaml.Node)) string {
+// fill writes values into the shipped configuration of a role and leaves every other
+// variable with its default to the environment. Its README.md is named by its whole
+// path, for the reader of a copy. That ours are YAML is held by their own tests.
+func fill(role string, v values, edits ...func(*yaml.Node)) string {
+	configuration := strings.ReplaceAll(string(shipped[role]), " README.md", " distributions/"+role+"/README.md")
 	var document yaml.Node
-	_ = yaml.Unmarshal(configuration, &document)
+	_ = yaml.Unmarshal([]byte(configuration), &document)
 	v.fill(&document)
 	for _, edit := range edits {
 		edit(document.Content[0])
@@ -112,7 +115,7 @@ func fill(configuration []byte, v values, edits ...func(*yaml.Node)) string {
 }
 
 var (
-	section  = regexp.MustCompile(`\n([a-z]+:)`)
+	section  = regexp.MustCompile(`\n+([a-z]+:)`)
 	variable = regexp.MustCompile(`\$\{env:([A-Z_]+):-[^}]*\}`)
 	whole    = regexp.MustCompile(`^` + variable.String() + `$`)
 )

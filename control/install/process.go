@@ -31,8 +31,8 @@ func (s Server) variables() []string {
 
 // secretFile puts a secret into a file that only its owner can read.
 func secretFile(where, dir string, s named) Block {
-	command := "install -d -m 0700 " + ShellWord(dir) + " && (umask 077 && cat > " + ShellWord(dir+"/"+s.file) + ")"
-	return Block{where, s.shown(s.title), s.file + ".sh", hereDoc(command, s.Value, "")}
+	text := "install -d -m 0700 " + ShellWord(dir) + " && " + writeFile(dir+"/"+s.file, "0600", s.Value)
+	return Block{where, s.shown(s.title), s.file + ".sh", text}
 }
 
 func secretFiles(where, dir string, secrets []named) (blocks []Block) {

@@ -29,15 +29,22 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// hereDoc feeds text to a command on its standard input, where neither the process
-// list nor the shell's history of one command shows it. What follows the command on
-// its own line, such as a pipe, goes into more.
+// hereDoc feeds text to a command, the last one of a list, on its standard input, where
+// neither the process list nor the shell's history of one command shows it. What
+// follows the command on its own line, such as a pipe, goes into more.
 func hereDoc(command, text, more string) string {
 	end := "END"
 	for slices.Contains(strings.Split(text, "\n"), end) {
 		end += "_"
 	}
 	return command + " <<'" + end + "'" + more + "\n" + strings.TrimSuffix(text, "\n") + "\n" + end + "\n"
+}
+
+// writeFile writes text to a file, whose mode is mode before anything is in it, whatever
+// the umask and whatever file was there. Its owner stays.
+func writeFile(path, mode, text string) string {
+	path = ShellWord(path)
+	return hereDoc("(umask 077 && touch "+path+" && chmod "+mode+" "+path+" && cat > "+path+")", text, "")
 }
 
 // collectorText is text as it must stand in a collector's configuration, or in an

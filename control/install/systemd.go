@@ -107,7 +107,7 @@ const asRoot = ", as root"
 
 // writeUnit writes, enables and starts a unit, or starts it again.
 func writeUnit(where, title, name string, u Unit) Block {
-	text := hereDoc("cat > "+ShellWord("/etc/systemd/system/"+name), u.String(), "") +
+	text := writeFile("/etc/systemd/system/"+name, "0644", u.String()) +
 		"systemctl daemon-reload && systemctl enable " + ShellWord(name) + " && systemctl restart " + ShellWord(name) + "\n"
 	return Block{where, title, name + ".sh", text}
 }
@@ -124,9 +124,9 @@ func collectorService(where, description, id string, groups []string, configurat
 	for _, s := range secrets {
 		u.Credentials = append(u.Credentials, Credential{s.file, dir + "/" + s.file})
 	}
-	write := "install -d -m 0755 /etc/continuum && cat > " + ShellWord(dir+".yaml") + " && chmod 0644 " + ShellWord(dir+".yaml")
+	write := "install -d -m 0755 /etc/continuum && " + writeFile(dir+".yaml", "0644", configuration)
 	return append(secretFiles(where, dir, secrets),
-		Block{where, "the configuration; nothing secret", "configuration.sh", hereDoc(write, configuration, "")},
+		Block{where, "the configuration; nothing secret", "configuration.sh", write},
 		writeUnit(where, "the service, from now on and at every start of the machine", "continuum-"+id+".service", u))
 }
 
@@ -152,7 +152,7 @@ func (s Sender) systemd() []Block {
 	if s.Collector == Continuum {
 		id := s.HolderID
 		return collectorService("on the machine "+id+asRoot, "Continuum collector of "+id, id, []string{"adm"},
-			fill(shipped["cluster"], s.configValues(stateDir(id), inCredentials(id))), s.secrets())
+			fill("cluster", s.configValues(stateDir(id), inCredentials(id))), s.secrets())
 	}
 	where := "on the machine " + s.HolderID + asRoot
 	own := "; " + stockUser + " stands for the user of its collector"

@@ -33,5 +33,8 @@ func Unavailable(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		// pgx has no name for what a connection of the pool says once its server is
+		// gone; what was asked of it has not begun.
+		pgconn.SafeToRetry(err)
 }

@@ -26,11 +26,18 @@ func TestUnavailable(t *testing.T) {
 		"too many connections":  {&pgconn.PgError{Code: "53300"}, true},
 		"server is stopping":    {&pgconn.PgError{Code: "57P01"}, true},
 		"a violated constraint": {&pgconn.PgError{Code: "23505"}, false},
+		"a closed connection":   {fmt.Errorf("beginning to read: %w", unused{}), true},
 		"something else":        {errors.New("x"), false},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, Unavailable(tc.err)) })
 	}
 }
+
+// unused is an error of pgx that says that nothing was sent.
+type unused struct{ error }
+
+func (unused) Error() string     { return "conn closed" }
+func (unused) SafeToRetry() bool { return true }
 
 // A full disk is told from a mistake: SQLite says so by its code.
 func TestFullDiskIsUnavailable(t *testing.T) {

@@ -54,7 +54,7 @@ exporters:
       server_name_override: op-central.continuum-system.svc
       reload_interval: 5m
     retry_on_failure: {max_elapsed_time: 30m}
-    sending_queue: {sizer: items, storage: "${env:QUEUE:-null}"}
+    sending_queue: {sizer: items, block_on_overflow: true, storage: "${env:QUEUE:-null}"}
 service:
   extensions: [certnameauth]
   pipelines:
@@ -83,8 +83,10 @@ func TestRules(t *testing.T) {
 		"retry by default":         {"    retry_on_failure: {max_elapsed_time: 30m}\n", "", "31 retry-too-short"},
 		"on disk and gives up":     {"-null", "-file_storage", "39 persistent-queue-gives-up"},
 		"requests":                 {"sizer: items", "sizer: requests", "40 queue-sizer-requests"},
-		"requests by default":      {"    sending_queue: {sizer: items, storage: \"${env:QUEUE:-null}\"}\n", "", "31 queue-sizer-requests"},
+		"requests by default":      {"    sending_queue: {sizer: items, block_on_overflow: true, storage: \"${env:QUEUE:-null}\"}\n", "", "31 queue-sizer-requests"},
 		"queue off":                {"{sizer: items,", "{enabled: false,", "40 queue-off"},
+		"drops":                    {" block_on_overflow: true,", "", "40 queue-drops"},
+		"drops, said":              {"block_on_overflow: true", "block_on_overflow: false", "40 queue-drops"},
 		"limiter later":            {"[memory_limiter, continuumidentity/sender,", "[continuumidentity/sender, memory_limiter,", "44 identity-guard"},
 		"order":                    {"resourcedetection, itemlimit", "itemlimit, resourcedetection", "46 processor-order"},
 		"override":                 {"{override: false}", "{detectors: [env]}", "26 resourcedetection-override"},

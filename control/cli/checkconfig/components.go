@@ -82,9 +82,8 @@ func (c *checker) exporters() {
 func (c *checker) queue(id string, exporter value) {
 	queue, retry := exporter.get("sending_queue"), exporter.get("retry_on_failure")
 	operator := toOperator(exporter.get("tls"))
-	queued := queue.there() && !queue.get("enabled").is("false")
-	if !queued && !operator {
-		return
+	if !queue.there() && !operator && !retry.get("enabled").is("false") {
+		return // it leaves everything as it is, toward somebody whom we do not know
 	}
 	if off := queue.get("enabled"); off.is("false") {
 		c.add(off.line, ruleQueueOff, "exporter %s has no queue", id)
@@ -99,6 +98,13 @@ func (c *checker) queue(id string, exporter value) {
 			line = sizer.line
 		}
 		c.add(line, ruleQueueRequests, "the queue of exporter %s counts requests", id)
+	}
+	if block := queue.get("block_on_overflow"); queue.there() && !block.is("true") {
+		at := queue.line
+		if block.there() {
+			at = block.line
+		}
+		c.add(at, ruleQueueDrops, "the queue of exporter %s drops what does not fit", id)
 	}
 	if off := retry.get("enabled"); off.is("false") {
 		c.add(off.line, ruleNoRetry, "exporter %s has a queue and does not retry", id)

@@ -44,6 +44,9 @@ var (
 	ruleQueueRequests = rule{"queue-sizer-requests",
 		"a queue that counts requests is full after a second of small ones, whatever room there is",
 		"set sending_queue::sizer: items with queue_size: 524288 and a batch block"}
+	ruleQueueDrops = rule{"queue-drops",
+		"when the next hop is slower than what comes in, records are lost although their senders could have kept them",
+		"set sending_queue::block_on_overflow: true"}
 	ruleQueueOff = rule{"queue-off",
 		"every slow answer of the next hop is waited for in the receiver, and a restart of it is an error to all senders",
 		"remove sending_queue::enabled: false"}
@@ -77,7 +80,7 @@ var (
 func Rules() []string {
 	all := []rule{
 		ruleNotYAML, ruleNoPipelines, ruleGuard, ruleReload, ruleServerName, ruleInsecure, ruleInsecureCert, ruleSkipVerify,
-		ruleBatch, ruleNoRetry, ruleRetryShort, ruleRetryPersistent, ruleQueueRequests, ruleQueueOff, ruleLimiter, ruleOrder,
+		ruleBatch, ruleNoRetry, ruleRetryShort, ruleRetryPersistent, ruleQueueRequests, ruleQueueDrops, ruleQueueOff, ruleLimiter, ruleOrder,
 		ruleDetection, ruleSnappy, ruleConnectionAge, ruleMessageSize, ruleHeaderTimeout, ruleFileLog,
 	}
 	ids := make([]string, len(all))
