@@ -26,6 +26,7 @@ const (
 	openLock       = updateLock + 1
 	changesChannel = "ikhnos_changes"
 	pollInterval   = 500 * time.Millisecond
+	queryLimit     = 10 * time.Second // of the watcher's own queries
 	maxTries       = 10
 )
 
@@ -225,13 +226,21 @@ func (b *postgresBackend) watch(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
+// listen returns when ctx ends or the connection fails. ctx ends only the waiting
+// between queries: a query that is cut off would break the connection, and with it
+// openLock could not be given back before PostgreSQL notices.
 func (b *postgresBackend) listen(ctx context.Context, conn *pgx.Conn, last *Version) error {
-	if _, err := conn.Exec(ctx, "LISTEN "+changesChannel); err != nil {
+	if err := whole(ctx, func(query context.Context) error {
+		_, err := conn.Exec(query, "LISTEN "+changesChannel)
+		return err
+	}); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	for {
 		var v Version
-		if err := conn.QueryRow(ctx, `SELECT epoch, number FROM change_counter WHERE id = 1`).Scan(&v.Epoch, &v.Number); err != nil {
+		if err := whole(ctx, func(query context.Context) error {
+			return conn.QueryRow(query, `SELECT epoch, number FROM change_counter WHERE id = 1`).Scan(&v.Epoch, &v.Number)
+		}); err != nil {
 			return fmt.Errorf("polling the change number: %w", err)
 		}
 		if v != *last {
@@ -246,6 +255,13 @@ func (b *postgresBackend) listen(ctx context.Context, conn *pgx.Conn, last *Vers
 			return fmt.Errorf("waiting for a notice: %w", err)
 		}
 	}
+}
+
+// whole runs one short query to its end although ctx may end meanwhile.
+func whole(ctx context.Context, query func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryLimit)
+	defer cancel()
+	return query(bounded)
 }
 
 func (b *postgresBackend) close() error {
