@@ -91,7 +91,7 @@ func (s *Server) enrolled(ctx context.Context, r *request, token string) (*insta
 	}
 	s.metrics.issued.WithLabelValues("enroll", "issued").Inc()
 	return &install.Keys{
-		Certificate: cert.Certificate, CA: cert.CA, EndsAt: cert.NotAfter,
+		Certificate: cert.Answer.Certificate, CA: cert.Answer.CA, EndsAt: cert.Answer.NotAfter,
 		Key: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	}, nil
 }

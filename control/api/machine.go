@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"net/http"
 	"reflect"
@@ -129,17 +128,15 @@ func (s *Server) afterProof(r *http.Request, v *verified, body error) error {
 
 // issued counts an issue and answers it. A request that never came to an issue,
 // for example with a wrong proof, is counted among the refusals alone.
-func (s *Server) issued(w http.ResponseWriter, r *http.Request, kind string, cert *controlapi.Certificate, err error) error {
+func (s *Server) issued(w http.ResponseWriter, r *http.Request, kind string, cert *pki.Issued, err error) error {
 	if err != nil {
 		s.metrics.issued.WithLabelValues(kind, "refused").Inc()
 		return err
 	}
 	s.metrics.issued.WithLabelValues(kind, "issued").Inc()
-	if block, _ := pem.Decode([]byte(cert.Certificate)); block != nil {
-		s.genuine.add(sha256.Sum256(block.Bytes))
-	}
-	callOf(r.Context()).actor = cert.Name
-	s.reply(w, r, http.StatusOK, cert)
+	s.genuine.add(sha256.Sum256(cert.DER))
+	callOf(r.Context()).actor = cert.Answer.Name
+	s.reply(w, r, http.StatusOK, cert.Answer)
 	return nil
 }
 

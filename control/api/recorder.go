@@ -25,20 +25,23 @@ func NewRecorder(store *ledger.Store, lifetime time.Duration) *Recorder {
 	return &Recorder{store: store, lifetime: lifetime}
 }
 
-// Record writes the entry of a leaf; it implements pki.Recorder. Refusals are
-// *controlapi.Problem.
-func (r *Recorder) Record(ctx context.Context, req pki.Request, spki string) (pki.Record, error) {
-	issued, err := r.store.Issue(ctx, ledger.IssueRequest{
+// Record writes the entry of a leaf and has it signed beside the commit; it
+// implements pki.Recorder. Refusals are *controlapi.Problem.
+func (r *Recorder) Record(ctx context.Context, req pki.Request, spki string, sign func(pki.Record) error) error {
+	_, err := r.store.Issue(ctx, ledger.IssueRequest{
 		TokenHash: req.TokenHash,
 		Proof:     (*ledger.Proof)(req.Proof),
 		SPKI:      spki,
 		Lifetime:  r.lifetime,
 		RequestID: req.RequestID,
 		Address:   req.Address,
+		Meanwhile: func(issued ledger.Issuance) error { return sign(recordOf(issued)) },
 	})
-	if err != nil {
-		return pki.Record{}, refusal(err)
-	}
+	return refusal(err)
+}
+
+// recordOf is what a leaf's signature is made from.
+func recordOf(issued ledger.Issuance) pki.Record {
 	e := issued.Entry
 	return pki.Record{
 		OperatorID: e.OperatorID,
@@ -53,7 +56,7 @@ func (r *Recorder) Record(ctx context.Context, req pki.Request, spki string) (pk
 		RenewBy:    e.RenewBy,
 		CACert:     issued.CACert,
 		CAKey:      issued.CAKey,
-	}, nil
+	}
 }
 
 // refusal turns a refusal of the ledger into the problem of the same reason.

@@ -105,7 +105,7 @@ func filled(t *testing.T, o ledger.Options, clock *ledgertest.Clock) *ledgertest
 		require.NoError(t, tx.SetSetting(pki.SettingSealing, []byte(`{"kdf":"none"}`)))
 		require.NoError(t, tx.KeepUnknownLeaf("op-a", "0b", []byte{0}))
 		require.NoError(t, tx.NoteRefusedRenewal("op-a", leaf.Serial, "key_in_use"))
-		require.NoError(t, tx.UseProof("op-a/0b", "jti", clock.Now().Add(time.Hour)))
+		require.NoError(t, tx.UseProof("op-a", 9, "jti", clock.Now().Add(time.Hour)))
 		require.NoError(t, tx.Audit(audit.Entry{OrgID: ledgertest.Org, Actor: "ann", Event: "e"}))
 		_, err := tx.RevokeLeaf("op-a", leaf.Serial, "compromised")
 		return err

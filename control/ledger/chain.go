@@ -26,6 +26,11 @@ func (tx *Tx) Append(operatorID string, event map[string]any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return tx.appendAfter(sequence, previous, operatorID, event)
+}
+
+// appendAfter is Append where the last event's number and hash are known.
+func (tx *Tx) appendAfter(sequence int64, previous []byte, operatorID string, event map[string]any) (int64, error) {
 	sequence++
 	event["sequence"], event["operatorId"], event["at"] = sequence, operatorID, tx.now.Format(time.RFC3339)
 	canonical, err := canonicalJSON(event)

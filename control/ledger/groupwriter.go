@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -31,13 +32,16 @@ type groupWriter struct {
 	retry <-chan time.Time
 }
 
-// call is one update. run writes tx and err before it closes done.
+// call is one update. run sends what fn returned to ran, and then the fate of the
+// commit to done; nobody else touches tx and err.
 type call struct {
 	ctx  context.Context
+	bare bool // runs without a savepoint
 	fn   func(*Tx) error
 	tx   *Tx
 	err  error
-	done chan struct{}
+	ran  chan error
+	done chan error
 }
 
 func startGroupWriter(s *Store, conn *sql.Conn) *groupWriter {
@@ -52,9 +56,24 @@ func startGroupWriter(s *Store, conn *sql.Conn) *groupWriter {
 	return w
 }
 
-func (w *groupWriter) update(ctx context.Context, fn func(*Tx) error) error {
+// errUndone is the fate of a call whose group held a bare one that failed after it
+// had written.
+var errUndone = errors.New("undone with another update")
+
+// update runs fn and then meanwhile. A bare update, which decides before it writes,
+// saves itself a savepoint; when it fails all the same, the others of its group run
+// again.
+func (w *groupWriter) update(ctx context.Context, bare bool, fn func(*Tx) error, meanwhile func() error) error {
+	err := w.try(ctx, &call{bare: bare, fn: fn}, meanwhile)
+	if errors.Is(err, errUndone) {
+		err = w.try(ctx, &call{fn: fn}, meanwhile)
+	}
+	return err
+}
+
+func (w *groupWriter) try(ctx context.Context, c *call, meanwhile func() error) error {
 	// Once taken, an update is not interrupted: that would undo its whole group.
-	c := &call{ctx: context.WithoutCancel(ctx), fn: fn, done: make(chan struct{})}
+	c.ctx, c.ran, c.done = context.WithoutCancel(ctx), make(chan error, 1), make(chan error, 1)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -65,8 +84,14 @@ func (w *groupWriter) update(ctx context.Context, fn func(*Tx) error) error {
 	case <-w.closing:
 		return ErrClosed
 	}
-	<-c.done
-	return c.err
+	if meanwhile == nil {
+		return <-c.done
+	}
+	var made error
+	if err := <-c.ran; err == nil {
+		made = meanwhile()
+	}
+	return cmp.Or(<-c.done, made)
 }
 
 // close stops the goroutine after the group it is working on.
@@ -93,16 +118,17 @@ func (w *groupWriter) run() {
 // group runs first and whatever else is waiting, commits, and tells each caller.
 func (w *groupWriter) group(first *call) {
 	ctx := context.Background()
-	calls := []*call{first}
+	var calls []*call
 	err := w.conn.run(ctx, "BEGIN IMMEDIATE")
-	for c := first; err == nil; {
-		if err = w.one(ctx, c); err != nil || len(calls) == maxGroup {
-			break
-		}
-		if c = w.waiting(); c == nil {
-			break
-		}
+	for c := first; c != nil; c = w.waiting() {
 		calls = append(calls, c)
+		if err == nil {
+			err = w.one(ctx, c)
+		}
+		c.ran <- cmp.Or(c.err, err)
+		if err != nil || len(calls) == maxGroup {
+			break
+		}
 	}
 	if err == nil {
 		err = w.conn.run(ctx, "COMMIT")
@@ -117,16 +143,14 @@ func (w *groupWriter) group(first *call) {
 // finish tells every caller of a group; err is the group's.
 func (w *groupWriter) finish(ctx context.Context, calls []*call, err error) {
 	for _, c := range calls {
-		if c.err == nil {
-			c.err = err
-		}
-		if c.err == nil {
+		fate := cmp.Or(c.err, err)
+		if fate == nil {
 			if c.tx.erased {
 				w.truncateLog(ctx)
 			}
 			w.store.committed(c.tx)
 		}
-		close(c.done)
+		c.done <- fate
 	}
 }
 
@@ -145,9 +169,16 @@ func (w *groupWriter) waiting() *call {
 	return nil
 }
 
-// one runs a call inside a savepoint. The call keeps its own error; what one
-// returns is a fault of the transaction as a whole.
+// one runs a call, inside a savepoint unless it is bare. The call keeps its own
+// error; what one returns is a fault of the transaction as a whole.
 func (w *groupWriter) one(ctx context.Context, c *call) error {
+	if c.bare {
+		c.tx = w.store.newTx(c.ctx, w.conn)
+		if c.err = guard(c.fn, c.tx); c.err != nil && c.tx.wrote {
+			return errUndone
+		}
+		return nil
+	}
 	if err := w.conn.run(ctx, "SAVEPOINT one"); err != nil {
 		return err
 	}

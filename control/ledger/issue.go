@@ -18,9 +18,9 @@ const maxLiving = 20
 
 // Issue decides on one leaf and, when nothing speaks against it, writes its
 // entry, all in one transaction. When it returns nil the entry is durable and the
-// leaf may be signed. The same key for the same operator, holder and role gets
-// the same entry again. Errors are *Refusal, after which nothing is spent or
-// written, or a fault.
+// leaf may leave. The same key for the same operator, holder and role gets the
+// same entry again. Errors are *Refusal, after which nothing is spent or written,
+// what Meanwhile returned, or a fault.
 func (s *Store) Issue(ctx context.Context, r IssueRequest) (Issuance, error) {
 	if (len(r.TokenHash) > 0) == (r.Proof != nil) {
 		return Issuance{}, errors.New("issuing needs either a token or a proof")
@@ -35,6 +35,11 @@ func (s *Store) Issue(ctx context.Context, r IssueRequest) (Issuance, error) {
 			out, spent, err = tx.enroll(r)
 		}
 		return err
+	}, func() error {
+		if r.Meanwhile == nil {
+			return nil
+		}
+		return r.Meanwhile(out)
 	})
 	var refusal *Refusal
 	if errors.As(err, &refusal) && refusal.Reason == ReasonTokenSpent {
@@ -59,56 +64,47 @@ type candidate struct {
 	detail                       map[string]any // of the audit line
 }
 
-// renew is the renewal path.
+// renew is the renewal path. It writes nothing before all is decided.
 func (tx *Tx) renew(r IssueRequest) (Issuance, error) {
-	parent, st, err := tx.checkProof(*r.Proof, "", false)
-	if err != nil {
+	parent, facts, err := tx.renewal(*r.Proof, r.SPKI)
+	if err := tx.refuse(*r.Proof, parent, err, "", false); err != nil {
 		return Issuance{}, err
 	}
-	if err := tx.recovered(st); err != nil {
+	if err := tx.recovered(parent.standing); err != nil {
 		return Issuance{}, err
 	}
 	if r.SPKI == parent.SPKI {
 		return Issuance{}, &Refusal{ReasonKeyInUse, "the key is that of the certificate to renew"}
 	}
 	c := &candidate{
-		standing: st, IssueRequest: r,
+		standing: parent.standing, IssueRequest: r,
 		role: parent.Role, kind: parent.Kind, holder: parent.Holder, holderID: parent.HolderID,
 		parent: parent.Serial, requestedBy: parent.Holder,
 		detail: map[string]any{"parent": parent.Serial},
 	}
-	known, living, err := tx.counts(c)
-	if err != nil {
-		return Issuance{}, err
-	}
-	if known {
-		if again, ok, err := tx.repeat(c); ok || err != nil {
+	if facts.known {
+		again, ok, err := tx.repeat(c)
+		if ok && err == nil {
+			err = tx.spendProof(parent, r.Proof)
+		}
+		if ok || err != nil {
 			return again, err
 		}
 	}
 	if err := tx.mayRenew(c); err != nil {
 		return Issuance{}, err
 	}
-	if living >= maxLiving {
+	if facts.living >= maxLiving {
 		return Issuance{}, &Refusal{Reason: ReasonTooManyCertificates}
 	}
-	out, err := tx.issue(c, audit.OperatorCertificateRenewed)
-	if err != nil {
-		return Issuance{}, err
+	out, err := tx.issue(c, audit.OperatorCertificateRenewed, facts.sequence, facts.hash)
+	if err == nil {
+		err = tx.spendProof(parent, r.Proof)
 	}
-	return out, tx.replaceChild(c, out.Entry.Serial)
-}
-
-// counts says whether the key is known, and how many leaves of the holder are
-// neither revoked nor ended.
-func (tx *Tx) counts(c *candidate) (known bool, living int, err error) {
-	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM entries WHERE spki = $1), COUNT(*) FROM entries
-		WHERE operator_id = $2 AND holder = $3 AND role = $4 AND not_after >= $5 AND revoked_at IS NULL`,
-		c.SPKI, c.operatorID, c.holder, c.role, tx.now.Unix()).Scan(&known, &living)
-	if err != nil {
-		return false, 0, fmt.Errorf("counting living leaves: %w", err)
+	if err == nil {
+		err = tx.replaceChild(c, out.Entry.Serial)
 	}
-	return known, living, nil
+	return out, err
 }
 
 // token is an enrolment token as stored.
@@ -146,14 +142,18 @@ func (tx *Tx) enroll(r IssueRequest) (Issuance, *token, error) {
 	if err := st.holderOK(c.role); err != nil {
 		return Issuance{}, t, err
 	}
-	if err := tx.spend(t, r.SPKI); err != nil {
-		return Issuance{}, t, err
-	}
 	event, err := tx.enrolled(c)
 	if err != nil {
 		return Issuance{}, t, err
 	}
-	out, err := tx.issue(c, event)
+	sequence, hash, err := tx.head(c.operatorID)
+	if err != nil {
+		return Issuance{}, t, err
+	}
+	out, err := tx.issue(c, event, sequence, hash)
+	if err == nil {
+		err = tx.spend(t, r.SPKI)
+	}
 	return out, t, err
 }
 

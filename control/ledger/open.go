@@ -55,9 +55,11 @@ type Store struct {
 // backend is what differs between the databases.
 type backend interface {
 	view(ctx context.Context, fn func(querier) error) error
-	// update runs fn alone and returns nil once it is durable. With side, it runs
-	// beside other side updates, which must lock the operators they touch.
-	update(ctx context.Context, side bool, fn func(*Tx) error) error
+	// update runs fn alone, and then meanwhile, unless it is nil, beside the commit;
+	// it returns nil once both have succeeded and the commit is durable. A side update
+	// runs beside others of its kind: it locks the operators it touches, decides
+	// before it writes, and writes by Exec.
+	update(ctx context.Context, side bool, fn func(*Tx) error, meanwhile func() error) error
 	dialect() *dialect
 	close() error
 }
@@ -123,7 +125,7 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 // may run more than once and must have no effect but on its Tx. A cancelled ctx
 // is honoured while the update waits for its turn.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
-	return s.backend.update(ctx, false, fn)
+	return s.backend.update(ctx, false, fn, nil)
 }
 
 // committed tells the world about a transaction after its commit.

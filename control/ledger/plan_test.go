@@ -40,8 +40,8 @@ func TestQueryPlans(t *testing.T) {
 		{"key", `SELECT * FROM entries e WHERE e.spki = 'x'`, "entries_by_spki"},
 		{"revoke holder", `UPDATE entries SET revoked_at = 1 WHERE operator_id = 'o' AND revoked_at IS NULL AND not_after >= 1 AND holder = 'h' AND role = 'r'`, "entries_by_holder"},
 		{"revoked", `SELECT serial FROM entries WHERE operator_id = 'o' AND revoked_at IS NOT NULL AND not_after >= 1 ORDER BY serial`, "entries_revoked"},
-		{"proofs to clean", `SELECT leaf, jti FROM used_proofs WHERE (leaf, jti) > ('l', 'j') ORDER BY leaf, jti LIMIT 1 OFFSET 63`, "SEARCH used_proofs USING PRIMARY KEY"},
-		{"old proofs", `DELETE FROM used_proofs WHERE expires_at < 1 AND (leaf, jti) > ('l', 'j') AND (leaf, jti) <= ('m', 'k')`, "SEARCH used_proofs USING PRIMARY KEY"},
+		{"proofs to clean", `SELECT operator_id FROM used_proofs WHERE (operator_id, sequence, jti) > ('o', 1, 'j') ORDER BY operator_id, sequence, jti LIMIT 1 OFFSET 63`, "SEARCH used_proofs USING PRIMARY KEY"},
+		{"old proofs", `DELETE FROM used_proofs WHERE expires_at < 1 AND (operator_id, sequence, jti) > ('o', 1, 'j') AND (operator_id, sequence, jti) <= ('p', 2, 'k')`, "SEARCH used_proofs USING PRIMARY KEY"},
 	} {
 		t.Run(test.name, func(t *testing.T) { assert.Contains(t, plan(test.query), test.index) })
 	}

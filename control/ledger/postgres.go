@@ -83,7 +83,7 @@ func openPostgres(ctx context.Context, s *Store, o Options, attach bool) (_ back
 	if err := migrate(ctx, b.db, goose.DialectPostgres, o.Schema); err != nil {
 		return nil, err
 	}
-	if err := b.attempt(ctx, false, prepareAudit); err != nil {
+	if err := b.attempt(ctx, false, prepareAudit, nil); err != nil {
 		return nil, fmt.Errorf("preparing the audit trail: %w", err)
 	}
 	if o.Alone { // nobody else makes changes, and the connection keeps the lock
@@ -147,7 +147,7 @@ func (b *postgresBackend) view(ctx context.Context, fn func(querier) error) erro
 	return fn(tx)
 }
 
-func (b *postgresBackend) update(ctx context.Context, side bool, fn func(*Tx) error) error {
+func (b *postgresBackend) update(ctx context.Context, side bool, fn func(*Tx) error, meanwhile func() error) error {
 	if !side {
 		select {
 		case b.turn <- struct{}{}:
@@ -157,7 +157,7 @@ func (b *postgresBackend) update(ctx context.Context, side bool, fn func(*Tx) er
 		}
 	}
 	for try := 1; ; try++ {
-		err := b.attempt(ctx, side, fn)
+		err := b.attempt(ctx, side, fn, meanwhile)
 		var pg *pgconn.PgError
 		if err == nil || try == maxTries || !errors.As(err, &pg) {
 			return err
@@ -173,7 +173,7 @@ func (b *postgresBackend) update(ctx context.Context, side bool, fn func(*Tx) er
 
 // attempt runs fn in one transaction. READ COMMITTED is enough: the lock keeps
 // Updates apart, and each statement sees what was committed before it.
-func (b *postgresBackend) attempt(ctx context.Context, side bool, fn func(*Tx) error) error {
+func (b *postgresBackend) attempt(ctx context.Context, side bool, fn func(*Tx) error, meanwhile func() error) error {
 	sqlTx, err := b.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err)
@@ -195,11 +195,17 @@ func (b *postgresBackend) attempt(ctx context.Context, side bool, fn func(*Tx) e
 			return fmt.Errorf("telling of a change: %w", err)
 		}
 	}
-	if err := sqlTx.Commit(); err != nil {
+	if meanwhile == nil {
+		meanwhile = func() error { return nil }
+	}
+	committed := make(chan error, 1)
+	go func() { committed <- sqlTx.Commit() }()
+	made := meanwhile()
+	if err := <-committed; err != nil {
 		return fmt.Errorf("committing: %w", err)
 	}
 	b.store.committed(tx)
-	return nil
+	return made
 }
 
 // watch wakes waiters when another server has made a change: at its notice, and

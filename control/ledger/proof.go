@@ -19,10 +19,10 @@ const (
 )
 
 // UseProof spends the jti of a leaf's proof, for all servers and restarts, or is
-// ErrReplayed. leaf names operator and serial.
-func (tx *Tx) UseProof(leaf, jti string, expires time.Time) error {
-	result, err := tx.Exec(`INSERT INTO used_proofs (leaf, jti, expires_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		leaf, jti, expires.Add(proofMargin).Unix())
+// ErrReplayed. sequence is that of the leaf's entry.
+func (tx *Tx) UseProof(operatorID string, sequence int64, jti string, expires time.Time) error {
+	result, err := tx.Exec(`INSERT INTO used_proofs (operator_id, sequence, jti, expires_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT DO NOTHING`, operatorID, sequence, jti, expires.Add(proofMargin).Unix())
 	if err != nil {
 		return fmt.Errorf("spending a proof: %w", err)
 	}
@@ -36,7 +36,11 @@ func (tx *Tx) UseProof(leaf, jti string, expires time.Time) error {
 }
 
 // usedProof is the key of a row of used_proofs; the zero value is before all.
-type usedProof struct{ leaf, jti string }
+type usedProof struct {
+	operatorID string
+	sequence   int64
+	jti        string
+}
 
 // cleanProofs takes out those that have ended of the next cleanMost used proofs.
 // Going through the table in the order of its key, again and again, needs no
@@ -46,15 +50,16 @@ func (tx *Tx) cleanProofs() error {
 	if p := tx.store.cleaned.Load(); p != nil {
 		after = *p
 	}
-	err := tx.QueryRow(`SELECT leaf, jti FROM used_proofs WHERE (leaf, jti) > ($1, $2)
-		ORDER BY leaf, jti LIMIT 1 OFFSET $3`, after.leaf, after.jti, cleanMost-1).Scan(&last.leaf, &last.jti)
-	upTo := `AND (leaf, jti) <= ($4, $5)`
-	args := []any{tx.now.Unix(), after.leaf, after.jti, last.leaf, last.jti}
+	err := tx.QueryRow(`SELECT operator_id, sequence, jti FROM used_proofs WHERE (operator_id, sequence, jti) > ($1, $2, $3)
+		ORDER BY operator_id, sequence, jti LIMIT 1 OFFSET $4`, after.operatorID, after.sequence, after.jti, cleanMost-1).
+		Scan(&last.operatorID, &last.sequence, &last.jti)
+	upTo := `AND (operator_id, sequence, jti) <= ($5, $6, $7)`
+	args := []any{tx.now.Unix(), after.operatorID, after.sequence, after.jti, last.operatorID, last.sequence, last.jti}
 	if errors.Is(err, sql.ErrNoRows) { // fewer are left: all of them, and then from the beginning
-		upTo, args, err = ``, args[:3], nil
+		upTo, args, err = ``, args[:4], nil
 	}
 	if err == nil {
-		_, err = tx.Exec(`DELETE FROM used_proofs WHERE expires_at < $1 AND (leaf, jti) > ($2, $3) `+upTo, args...)
+		_, err = tx.Exec(`DELETE FROM used_proofs WHERE expires_at < $1 AND (operator_id, sequence, jti) > ($2, $3, $4) `+upTo, args...)
 	}
 	if err != nil {
 		return fmt.Errorf("cleaning up used proofs: %w", err)
@@ -69,36 +74,46 @@ func (tx *Tx) cleanProofs() error {
 // good when their operator was revoked are good still: they fetch its last
 // policy. Errors are *Refusal, or a fault.
 func (tx *Tx) CheckProof(p Proof, role string, afterRevocation bool) (Entry, error) {
-	entry, _, err := tx.checkProof(p, role, afterRevocation)
-	return entry, err
+	found, err := tx.proving(p)
+	if err := tx.refuse(p, found, err, role, afterRevocation); err != nil {
+		return Entry{}, err
+	}
+	return found.Entry, tx.spendProof(found, &p)
 }
 
-func (tx *Tx) checkProof(p Proof, role string, afterRevocation bool) (Entry, *standing, error) {
-	entry, st, err := tx.proving(p.OperatorID, p.Serial)
-	if err == nil && entry.SPKI != p.SPKI || errors.Is(err, ErrNotFound) {
-		return Entry{}, nil, tx.refuseUnknown(p)
+// spendProof spends a proof that nothing speaks against.
+func (tx *Tx) spendProof(found *proven, p *Proof) error {
+	err := tx.UseProof(found.OperatorID, found.Sequence, p.JTI, p.Expires)
+	if errors.Is(err, ErrReplayed) {
+		return &Refusal{Reason: ReasonProofReplayed}
+	}
+	return err
+}
+
+// refuse says what speaks against a proof, in the order of the contract; err is of
+// the query that found it.
+func (tx *Tx) refuse(p Proof, found *proven, err error, role string, afterRevocation bool) error {
+	if err == nil && found.SPKI != p.SPKI || errors.Is(err, ErrNotFound) {
+		return tx.refuseUnknown(p)
 	}
 	if err != nil {
-		return Entry{}, nil, err
+		return err
 	}
-	if !afterRevocation || !st.outlived(entry) {
-		if err := st.operatorOK(); err != nil {
-			return Entry{}, nil, err
+	if !afterRevocation || !found.outlived(found.Entry) {
+		if err := found.operatorOK(); err != nil {
+			return err
 		}
-		if err := st.leafOK(entry, tx.now.Unix()); err != nil {
-			return Entry{}, nil, err
+		if err := found.leafOK(found.Entry, tx.now.Unix()); err != nil {
+			return err
 		}
 	}
-	if role != "" && role != entry.Role {
-		return Entry{}, nil, &Refusal{Reason: ReasonRoleWrong}
+	switch {
+	case role != "" && role != found.Role:
+		return &Refusal{Reason: ReasonRoleWrong}
+	case found.replayed:
+		return &Refusal{Reason: ReasonProofReplayed}
 	}
-	if err := tx.UseProof(p.OperatorID+"/"+p.Serial, p.JTI, p.Expires); err != nil {
-		if errors.Is(err, ErrReplayed) {
-			return Entry{}, nil, &Refusal{Reason: ReasonProofReplayed}
-		}
-		return Entry{}, nil, err
-	}
-	return entry, st, st.holderOK(entry.Role)
+	return found.holderOK(found.Role)
 }
 
 // refuseUnknown refuses a leaf that is not in the ledger, or that was denied

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"fmt"
+	randv2 "math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestUsedProofsAreCleanedUp(t *testing.T) {
 	use := func(n int, life time.Duration) {
 		require.NoError(t, s.Update(t.Context(), func(tx *ledger.Tx) error {
 			for range n {
-				if err := tx.UseProof("op-a/"+rand.Text(), rand.Text(), clock.Now().Add(life)); err != nil {
+				if err := tx.UseProof("op-a", randv2.Int64N(1000), rand.Text(), clock.Now().Add(life)); err != nil {
 					return err
 				}
 			}
@@ -51,7 +52,8 @@ func TestUsedProofsAreCleanedUp(t *testing.T) {
 	assert.Less(t, count(), 500, "2,250 were used, at most 350 are not over")
 }
 
-// The third migration moves events and audit lines to other tables.
+// The third migration moves events and audit lines to other tables, the fourth one
+// used proofs.
 func TestOlderSchema(t *testing.T) {
 	dir, clock := t.TempDir(), ledgertest.NewClock()
 	s, err := ledger.Open(t.Context(), ledger.Options{DataDir: dir, Now: clock.Now, Schema: 2})
@@ -63,6 +65,8 @@ func TestOlderSchema(t *testing.T) {
 		f.Sender(id, "c1")
 		leaves = append(leaves, f.MustEnroll(id, ledger.RoleSender, "c1", id))
 	}
+	f.Exec(`INSERT INTO used_proofs (leaf, jti, expires_at) VALUES ($1, 'used', $2)`,
+		"op-a/"+leaves[1].Serial, clock.Now().Add(time.Minute).Unix())
 	dump := func() (lines []string) {
 		db, err := sql.Open("sqlite", filepath.Join(dir, ledger.DatabaseFile))
 		require.NoError(t, err)
@@ -87,6 +91,10 @@ func TestOlderSchema(t *testing.T) {
 	s = openSQLite(t, dir, clock)
 	assert.Equal(t, before, dump())
 	f = ledgertest.New(t, s, clock)
+	err = s.Update(t.Context(), func(tx *ledger.Tx) error {
+		return tx.UseProof("op-a", leaves[1].Sequence, "used", clock.Now().Add(time.Minute))
+	})
+	require.ErrorIs(t, err, ledger.ErrReplayed, "used before the upgrade")
 	_, err = f.Renew(leaves[1], "k2")
 	require.NoError(t, err)
 	assert.Len(t, dump(), 8)

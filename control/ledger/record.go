@@ -38,8 +38,9 @@ func (tx *Tx) repeat(c *candidate) (Issuance, bool, error) {
 	return Issuance{Entry: known, CACert: c.caCert, CAKey: c.caKey, Repeated: true}, true, nil
 }
 
-// issue writes the entry of a new leaf with its event and audit line.
-func (tx *Tx) issue(c *candidate, event string) (Issuance, error) {
+// issue writes the entry of a new leaf with its event, which follows the operator's
+// last one, and audit line.
+func (tx *Tx) issue(c *candidate, event string, last int64, hash []byte) (Issuance, error) {
 	ca, err := tx.store.caFacts(c.operatorID, c.caCert)
 	if err != nil {
 		return Issuance{}, err
@@ -57,7 +58,7 @@ func (tx *Tx) issue(c *candidate, event string) (Issuance, error) {
 	if err := tx.supersede(e); err != nil {
 		return Issuance{}, err
 	}
-	if e.Sequence, err = tx.Append(c.operatorID, issuedEvent(e)); err != nil {
+	if e.Sequence, err = tx.appendAfter(last, hash, c.operatorID, issuedEvent(e)); err != nil {
 		return Issuance{}, err
 	}
 	if err := tx.insert(e, nil); err != nil {

@@ -146,8 +146,8 @@ func (b *sqliteBackend) view(ctx context.Context, fn func(querier) error) error 
 	return fn(c)
 }
 
-func (b *sqliteBackend) update(ctx context.Context, _ bool, fn func(*Tx) error) error {
-	return b.writer.update(ctx, fn)
+func (b *sqliteBackend) update(ctx context.Context, side bool, fn func(*Tx) error, meanwhile func() error) error {
+	return b.writer.update(ctx, side, fn, meanwhile)
 }
 
 func (b *sqliteBackend) close() error {

@@ -28,6 +28,7 @@ type Tx struct {
 	store   *Store
 	now     time.Time
 	audited []audit.Entry
+	wrote   bool // ran a statement that may write
 	changed bool // drew a change number
 	erased  bool // what was overwritten must leave the files too
 }
@@ -38,6 +39,7 @@ func (s *Store) newTx(ctx context.Context, q querier) *Tx {
 
 // Exec runs a statement with $1 placeholders, each argument named in order.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
+	tx.wrote = true
 	return tx.q.ExecContext(tx.ctx, query, args...)
 }
 

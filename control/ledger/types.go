@@ -152,6 +152,10 @@ type IssueRequest struct {
 	Lifetime  time.Duration // L; the leaf ends no later than its CA
 	RequestID string
 	Address   string
+	// Meanwhile, unless it is nil, is called once the entry is written, beside the
+	// commit that makes it durable, so that a signature costs no time of its own. What
+	// it makes must not leave before Issue has returned nil.
+	Meanwhile func(Issuance) error
 }
 
 // Issuance is a recorded leaf with what it takes to sign it.

@@ -5,6 +5,7 @@ package pki
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"fmt"
 	"time"
 
@@ -30,15 +31,23 @@ type Proof struct {
 	Expires    time.Time
 }
 
-// Recorder writes the ledger entry of a leaf. Record returns when the entry is
-// durable, or refuses with an error that Issue passes on as it is; spki is the
-// SHA-256 of the request's public key in lower-case hex.
+// Recorder writes the ledger entry of a leaf; spki is the SHA-256 of the request's
+// public key in lower-case hex. Record calls sign when the entry is written, and
+// returns nil when it is durable and sign has succeeded; it may call sign again
+// for another entry when the first one came to nothing. It refuses with an error
+// that Issue passes on as it is.
 type Recorder interface {
-	Record(ctx context.Context, req Request, spki string) (Record, error)
+	Record(ctx context.Context, req Request, spki string, sign func(Record) error) error
+}
+
+// Issued is a certificate (DER) and the answer that holds it.
+type Issued struct {
+	DER    []byte
+	Answer controlapi.Certificate
 }
 
 // Issuer turns requests into certificates. It never signs what its recorder has
-// not written down.
+// not written down, and gives away nothing that is not durable.
 type Issuer struct {
 	recorder  Recorder
 	keys      *Keyring
@@ -58,7 +67,7 @@ func NewIssuer(recorder Recorder, keys *Keyring, localhost bool) (*Issuer, error
 // *controlapi.Problem for a bad CSR, whatever the recorder refused with, or a
 // fault of the server. After a fault the same request may come again: the
 // recorder answers the same entry and the certificate is the same.
-func (i *Issuer) Issue(ctx context.Context, req Request) (*controlapi.Certificate, error) {
+func (i *Issuer) Issue(ctx context.Context, req Request) (*Issued, error) {
 	pub, err := ParseCSR(req.CSR)
 	if err != nil {
 		return nil, err
@@ -67,10 +76,19 @@ func (i *Issuer) Issue(ctx context.Context, req Request) (*controlapi.Certificat
 	if err != nil {
 		return nil, err
 	}
-	rec, err := i.recorder.Record(ctx, req, hash)
+	var cert *Issued
+	err = i.recorder.Record(ctx, req, hash, func(rec Record) (err error) {
+		cert, err = i.sign(rec, pub, spki)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
+	return cert, nil
+}
+
+// sign makes and checks the certificate of a record.
+func (i *Issuer) sign(rec Record, pub *ecdsa.PublicKey, spki []byte) (*Issued, error) {
 	ca, err := i.keys.CA(rec.OperatorID, rec.CACert, rec.CAKey)
 	if err != nil {
 		return nil, err
@@ -86,7 +104,7 @@ func (i *Issuer) Issue(ctx context.Context, req Request) (*controlapi.Certificat
 	if err := Check(der, t, pub, ca); err != nil {
 		return nil, err
 	}
-	return &controlapi.Certificate{
+	return &Issued{DER: der, Answer: controlapi.Certificate{
 		Certificate: CertPEM(der),
 		CA:          CertPEM(ca.Cert.Raw),
 		Serial:      rec.Serial,
@@ -96,5 +114,5 @@ func (i *Issuer) Issue(ctx context.Context, req Request) (*controlapi.Certificat
 		NotAfter:    rec.NotAfter,
 		RenewAfter:  rec.RenewAfter,
 		RenewBy:     rec.RenewBy,
-	}, nil
+	}}, nil
 }

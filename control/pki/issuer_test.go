@@ -26,20 +26,20 @@ type recorder struct {
 	calls int
 }
 
-func (r *recorder) Record(ctx context.Context, req pki.Request, spki string) (pki.Record, error) {
+func (r *recorder) Record(ctx context.Context, req pki.Request, spki string, sign func(pki.Record) error) error {
 	r.calls++
-	out, err := r.store.Issue(ctx, ledger.IssueRequest{
+	_, err := r.store.Issue(ctx, ledger.IssueRequest{
 		TokenHash: req.TokenHash, Proof: (*ledger.Proof)(req.Proof), SPKI: spki, Lifetime: 30 * day,
+		Meanwhile: func(out ledger.Issuance) error {
+			e := out.Entry
+			return sign(pki.Record{
+				OperatorID: e.OperatorID, Serial: e.Serial, Role: controlapi.Role(e.Role), Kind: controlapi.Kind(e.Kind),
+				HolderID: e.HolderID, Holder: e.Holder, NotBefore: e.NotBefore, NotAfter: e.NotAfter,
+				RenewAfter: e.RenewAfter, RenewBy: e.RenewBy, CACert: out.CACert, CAKey: out.CAKey,
+			})
+		},
 	})
-	if err = errors.Join(err, r.fault); err != nil {
-		return pki.Record{}, err
-	}
-	e := out.Entry
-	return pki.Record{
-		OperatorID: e.OperatorID, Serial: e.Serial, Role: controlapi.Role(e.Role), Kind: controlapi.Kind(e.Kind),
-		HolderID: e.HolderID, Holder: e.Holder, NotBefore: e.NotBefore, NotAfter: e.NotAfter,
-		RenewAfter: e.RenewAfter, RenewBy: e.RenewBy, CACert: out.CACert, CAKey: out.CAKey,
-	}, nil
+	return errors.Join(err, r.fault)
 }
 
 func newIssuer(t *testing.T) (*pki.Issuer, *recorder, *ledgertest.Fixture, *pki.CA) {
@@ -79,25 +79,25 @@ func TestIssue(t *testing.T) {
 	assert.Equal(t, first, again, "byte for byte")
 	assert.Equal(t, 1, f.Count("op-a"))
 
-	block, rest := pem.Decode([]byte(first.Certificate))
+	block, rest := pem.Decode([]byte(first.Answer.Certificate))
 	assert.Empty(t, rest)
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	require.NoError(t, err)
 	assert.True(t, key.PublicKey.Equal(leaf.PublicKey))
-	assert.Equal(t, pki.CertPEM(ca.Cert.Raw), first.CA)
-	assert.Equal(t, controlapi.RoleSender, first.Role)
-	assert.Equal(t, "op-a-export-c1", first.Name)
-	e := f.Entry("op-a", first.Serial) // LG-1: what left is what was recorded
+	assert.Equal(t, pki.CertPEM(ca.Cert.Raw), first.Answer.CA)
+	assert.Equal(t, controlapi.RoleSender, first.Answer.Role)
+	assert.Equal(t, "op-a-export-c1", first.Answer.Name)
+	e := f.Entry("op-a", first.Answer.Serial) // LG-1: what left is what was recorded
 	assert.Equal(t, e.NotAfter, leaf.NotAfter)
-	assert.Equal(t, e.NotAfter, first.NotAfter)
-	assert.Equal(t, e.RenewAfter, first.RenewAfter)
-	assert.Equal(t, e.RenewBy, first.RenewBy)
+	assert.Equal(t, e.NotAfter, first.Answer.NotAfter)
+	assert.Equal(t, e.RenewAfter, first.Answer.RenewAfter)
+	assert.Equal(t, e.RenewBy, first.Answer.RenewBy)
 	assert.Equal(t, e.SPKI, pki.Pin(leaf)[len("sha256:"):])
 
 	next := newKey(t)
 	renewed, err := issuer.Issue(t.Context(), pki.Request{CSR: newCSR(t, next), Proof: (*pki.Proof)(f.Proof(e))})
 	require.NoError(t, err)
-	assert.NotEqual(t, first.Serial, renewed.Serial)
+	assert.NotEqual(t, first.Answer.Serial, renewed.Answer.Serial)
 }
 
 // Nothing is signed that was not recorded.

@@ -124,6 +124,53 @@ func readProtected(text []byte) ([]byte, error) {
 }
 
 func parseClaims(text []byte) (Claims, error) {
+	c, ok := scanClaims(string(text))
+	if !ok { // another spelling, or broken
+		var err error
+		if c, err = readClaims(text); err != nil {
+			return Claims{}, err
+		}
+	}
+	return c, c.check()
+}
+
+// scanClaims reads the claims as Sign writes them; not ok is any other spelling.
+func scanClaims(text string) (c Claims, ok bool) {
+	s := scanner{rest: text}
+	s.text(`{"htm":`, &c.HTM)
+	s.text(`,"htu":`, &c.HTU)
+	s.number(`,"iat":`, &c.IAT)
+	s.number(`,"exp":`, &c.EXP)
+	s.text(`,"jti":`, &c.JTI)
+	s.text(`,"bh":`, &c.BH)
+	return c, !s.failed && s.rest == "}"
+}
+
+// scanner reads values that stand behind known text.
+type scanner struct {
+	rest   string
+	failed bool
+}
+
+// text reads a string that is written as it is.
+func (s *scanner) text(before string, out *string) {
+	rest, begins := strings.CutPrefix(s.rest, before+`"`)
+	value, rest, ends := strings.Cut(rest, `"`)
+	s.failed = s.failed || !begins || !ends || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' || r == '\\' })
+	*out, s.rest = value, rest
+}
+
+// number reads digits.
+func (s *scanner) number(before string, out *int64) {
+	rest, begins := strings.CutPrefix(s.rest, before)
+	length := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+	value, err := strconv.ParseUint(rest[:length], 10, 62)
+	s.failed = s.failed || !begins || err != nil || rest[0] == '0'
+	*out, s.rest = int64(value), rest[length:]
+}
+
+// readClaims reads the claims in any spelling.
+func readClaims(text []byte) (Claims, error) {
 	members, err := parseObject(text)
 	if err != nil || len(members) != 6 {
 		return Claims{}, errClaims
@@ -148,7 +195,7 @@ func parseClaims(text []byte) (Claims, error) {
 		}
 		*field = int64(value)
 	}
-	return c, c.check()
+	return c, nil
 }
 
 // check tests the bounds of every claim.

@@ -31,3 +31,40 @@ func TestSpellingsOfTheHeader(t *testing.T) {
 	require.NoError(t, err, "both ways read ours")
 	assert.Equal(t, want.Raw, der)
 }
+
+// Claims that are spelled in another way than ours are as good, and what the quick
+// way does not understand is left to the other one.
+func TestSpellingsOfTheClaims(t *testing.T) {
+	own := newDraft(t).claims
+	want, ok := scanClaims(own)
+	require.True(t, ok, "Sign writes the quick form")
+	slowly, err := readClaims([]byte(own))
+	require.NoError(t, err)
+	require.Equal(t, slowly, want)
+	for name, claims := range map[string]string{
+		"white space":   strings.ReplaceAll(own, ",", " ,\n"),
+		"escapes":       strings.ReplaceAll(own, "/", `\/`),
+		"another order": `{"bh":"` + want.BH + `",` + strings.TrimPrefix(strings.TrimSuffix(own, `,"bh":"`+want.BH+`"}`), "{") + "}",
+	} {
+		_, ok := scanClaims(claims)
+		require.False(t, ok, name)
+		got, err := parseClaims([]byte(claims))
+		require.NoError(t, err, name)
+		assert.Equal(t, want, got, name)
+	}
+	for name, claims := range map[string]string{
+		"a number with a leading zero": strings.Replace(own, `"iat":`, `"iat":0`, 1),
+		"a number with a fraction":     strings.Replace(own, `,"exp"`, `.0,"exp"`, 1),
+		"no number":                    `{"htm":"GET","htu":"/","iat":`,
+		"a line break in a string":     strings.Replace(own, `"htm":"`, `"htm":"`+"\n", 1),
+		"text behind":                  own + "}",
+		"a member twice":               strings.Replace(own, `,"iat"`, `,"htu":"/","iat"`, 1),
+		"cut":                          own[:len(own)-2],
+		"empty":                        "",
+	} {
+		_, ok := scanClaims(claims)
+		assert.False(t, ok, name)
+		_, err := parseClaims([]byte(claims))
+		assert.ErrorIs(t, err, errClaims, name)
+	}
+}

@@ -39,7 +39,7 @@ func operatorName(i int) string { return fmt.Sprintf("op-f%d", i) }
 // being in the operator's hands. Like the component, an operator asks again and
 // reports at once.
 func fanOutPart(ctx context.Context, o Options) error {
-	s, err := startServer(ctx, o)
+	s, err := startServer(ctx, o, onThisDisk)
 	if err != nil {
 		return err
 	}

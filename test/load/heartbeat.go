@@ -29,7 +29,7 @@ type beater struct {
 // the server makes durable, then for o.BeatFor, of which it writes one per
 // operator in 15 s.
 func heartbeatPart(ctx context.Context, o Options) error {
-	s, err := startServer(ctx, o)
+	s, err := startServer(ctx, o, onThisDisk)
 	if err != nil {
 		return err
 	}

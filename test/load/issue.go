@@ -30,7 +30,7 @@ const tracedRequests = 40 * renewalsEach
 // issuePart compares durable issues with step-ca's and looks at the memory that
 // the server holds with all its living leaves.
 func issuePart(ctx context.Context, o Options) error {
-	s, err := startServer(ctx, o)
+	s, err := startServer(ctx, o, onThisDisk)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func issuePart(ctx context.Context, o Options) error {
 	}
 	var peer *stepCA
 	if o.StepCA != "" {
-		if peer, err = startStepCA(ctx, o); err != nil {
+		if peer, err = startStepCA(ctx, o, onThisDisk); err != nil {
 			return fmt.Errorf("preparing step-ca: %w", err)
 		}
 		defer peer.Stop()
@@ -50,16 +50,8 @@ func issuePart(ctx context.Context, o Options) error {
 	o.printf("\nDurable renewals, %d workers, HTTP/1.1 over TLS 1.3, each for a new key made before\n", o.Workers)
 	o.printf("ikhnos: POST renew with a holder proof; step-ca: POST rekey over mTLS, bbolt\n")
 	o.printf("server, client: processor time of the server and of the generator for each, in µs\n")
-	for _, mode := range []struct {
-		title   string
-		fresh   bool
-		holders int
-	}{{"kept connections", false, o.Kept}, {"a new connection for each", true, o.Fresh}} {
-		taken := holders[:o.Pairs*mode.holders]
-		holders = holders[o.Pairs*mode.holders:]
-		if err := s.compare(ctx, o, peer, taken, mode.title, mode.fresh); err != nil {
-			return err
-		}
+	if holders, err = s.compareBoth(ctx, o, peer, holders, o.Kept, o.Fresh); err != nil {
+		return err
 	}
 	if err := s.printSyncs(ctx, o, peer, holders); err != nil {
 		return err
@@ -71,6 +63,23 @@ func issuePart(ctx context.Context, o Options) error {
 	o.printf("\nikhnos with %d living leaves: %.0f MiB resident now, %.0f MiB at most during all of the above\n",
 		turns*(renewalsEach+1)+tracedRequests, mib(now), mib(peak))
 	return nil
+}
+
+// compareBoth compares with the peer over kept connections and with a new one for
+// each renewal, with so many holders in a turn, and returns the holders left over.
+func (s *server) compareBoth(ctx context.Context, o Options, peer *stepCA, holders []controlclient.Holder, kept, fresh int) ([]controlclient.Holder, error) {
+	for _, mode := range []struct {
+		title   string
+		fresh   bool
+		holders int
+	}{{"kept connections", false, kept}, {"a new connection for each", true, fresh}} {
+		taken := holders[:o.Pairs*mode.holders]
+		holders = holders[o.Pairs*mode.holders:]
+		if err := s.compare(ctx, o, peer, taken, mode.title, mode.fresh); err != nil {
+			return nil, err
+		}
+	}
+	return holders, nil
 }
 
 // senders connects n senders to as many operators as that takes and enrols them.

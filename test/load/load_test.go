@@ -41,7 +41,7 @@ func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	err = Run(t.Context(), Options{
 		Ikhnos: program, Dir: t.TempDir(), Out: &out, Parts: Parts,
-		Workers: 2, Pairs: 2, Kept: 2, Fresh: 1, Peer: 1, Operators: 5, Cuts: 2, Beating: 3, BeatFor: time.Millisecond,
+		Workers: 2, Pairs: 2, Kept: 2, Fresh: 1, Late: time.Millisecond, Slow: 1, Peer: 1, Operators: 5, Cuts: 2, Beating: 3, BeatFor: time.Millisecond,
 	})
 	require.NoError(t, err, out.String())
 	for _, part := range []string{"Durable renewals", "a new connection for each", "living leaves", "one change for all operators", "2 of 2 confirmed", "Heartbeats", "resident memory"} {

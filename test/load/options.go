@@ -19,13 +19,14 @@ import (
 // Parts of a run.
 const (
 	PartIssue      = "issue"
+	PartSlowDisk   = "slowdisk"
 	PartFanOut     = "fanout"
 	PartRevocation = "revocation"
 	PartHeartbeats = "heartbeats"
 )
 
 // Parts lists all parts in the order in which they run.
-var Parts = []string{PartIssue, PartFanOut, PartRevocation, PartHeartbeats}
+var Parts = []string{PartIssue, PartSlowDisk, PartFanOut, PartRevocation, PartHeartbeats}
 
 // Options size a run. Every field but StepCA is needed.
 type Options struct {
@@ -40,6 +41,10 @@ type Options struct {
 	// Kept and Fresh are how many holders renew in one turn over kept connections
 	// and with a connection each; every holder renews renewalsEach times.
 	Kept, Fresh int
+	// Late is by how much the slow disk confirms later than this machine's own, and
+	// Slow how many holders renew on it in one turn of either kind.
+	Late time.Duration
+	Slow int
 	// Peer divides the requests of a turn of step-ca, which takes longer for each.
 	Peer int
 
@@ -57,7 +62,7 @@ const renewalsEach = 19
 // operators in long polls, 200 of which lose a sender, 3,500 that beat.
 func Default() Options {
 	return Options{
-		Out: os.Stdout, Parts: Parts, Workers: 8, Pairs: 5, Kept: 800, Fresh: 210, Peer: 3,
+		Out: os.Stdout, Parts: Parts, Workers: 8, Pairs: 5, Kept: 800, Fresh: 210, Late: 2 * time.Millisecond, Slow: 80, Peer: 3,
 		Operators: 1000, Cuts: 200, Beating: 3500, BeatFor: 10 * time.Second,
 	}
 }
@@ -71,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, Options) error
-	}{{PartIssue, issuePart}, {PartFanOut, fanOutPart}, {PartRevocation, revocationPart}, {PartHeartbeats, heartbeatPart}} {
+	}{{PartIssue, issuePart}, {PartSlowDisk, slowDiskPart}, {PartFanOut, fanOutPart}, {PartRevocation, revocationPart}, {PartHeartbeats, heartbeatPart}} {
 		if !slices.Contains(o.Parts, part.name) {
 			continue
 		}

@@ -26,7 +26,7 @@ const cutBar = time.Second
 // revoke to the last request that came through. The receipt of each has to agree
 // with what operator and sender counted.
 func revocationPart(ctx context.Context, o Options) error {
-	s, err := startServer(ctx, o)
+	s, err := startServer(ctx, o, onThisDisk)
 	if err != nil {
 		return err
 	}

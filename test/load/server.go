@@ -45,14 +45,14 @@ var (
 )
 
 // startServer starts it in a new folder under o.Dir.
-func startServer(ctx context.Context, o Options) (*server, error) {
+func startServer(ctx context.Context, o Options, on disk) (*server, error) {
 	dir, err := os.MkdirTemp(o.Dir, "ikhnos")
 	if err != nil {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
 	s := &server{dir: dir}
-	if s.Process, err = process.Start(dir, "ikhnos", nil, o.Ikhnos, "server", "--data-dir", data,
+	if s.Process, err = on.start(dir, "ikhnos", o.Ikhnos, "server", "--data-dir", data,
 		"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}

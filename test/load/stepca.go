@@ -30,7 +30,7 @@ type stepCA struct {
 
 // startStepCA starts it without a request log, which ours has not either, and
 // has it issue a client certificate for each worker.
-func startStepCA(ctx context.Context, o Options) (*stepCA, error) {
+func startStepCA(ctx context.Context, o Options, on disk) (*stepCA, error) {
 	dir, err := os.MkdirTemp(o.Dir, "step-ca")
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func startStepCA(ctx context.Context, o Options) (*stepCA, error) {
 		return nil, err
 	}
 	c := &stepCA{dir: dir, address: address, roots: authority.roots}
-	if c.Process, err = process.Start(dir, "step-ca", nil, o.StepCA, authority.config); err != nil {
+	if c.Process, err = on.start(dir, "step-ca", o.StepCA, authority.config); err != nil {
 		return nil, err
 	}
 	err = await(ctx, c.Process, func(ctx context.Context) error {

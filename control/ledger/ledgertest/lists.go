@@ -209,7 +209,7 @@ func testPruneAll(t *testing.T, f *Fixture) {
 		require.NoError(t, err)
 		require.NoError(t, tx.KeepUnknownLeaf("op-a", "0a", []byte("der")))
 		require.NoError(t, tx.DenyLostName("op-a", "op-a-export-c9"))
-		return tx.UseProof("op-a/0a", "jti", f.Clock.Now())
+		return tx.UseProof("op-a", 9, "jti", f.Clock.Now())
 	})
 	due := func(before time.Time) (due bool) {
 		f.View(func(tx *ledger.Tx) (err error) {

@@ -42,7 +42,7 @@ func testRenew(t *testing.T, f *Fixture) {
 func testRenewRefusals(t *testing.T, f *Fixture) {
 	leaf := f.MustEnroll("op-a", ledger.RoleSender, "c1", "k1")
 	used := f.Proof(leaf)
-	f.Update(func(tx *ledger.Tx) error { return tx.UseProof("op-a/"+leaf.Serial, used.JTI, used.Expires) })
+	f.Update(func(tx *ledger.Tx) error { return tx.UseProof("op-a", leaf.Sequence, used.JTI, used.Expires) })
 	try := func(p *ledger.Proof) error {
 		_, err := f.Store.Issue(context.Background(), ledger.IssueRequest{Proof: p, SPKI: Key("new"), Lifetime: day})
 		return err

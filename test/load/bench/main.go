@@ -34,6 +34,8 @@ func run() error {
 	flag.IntVar(&o.Workers, "workers", o.Workers, "connections that issue at the same time")
 	flag.IntVar(&o.Kept, "kept", o.Kept, "holders that renew in a turn over kept connections")
 	flag.IntVar(&o.Fresh, "fresh", o.Fresh, "holders that renew in a turn with a connection each")
+	flag.DurationVar(&o.Late, "late", o.Late, "by how much the slow disk confirms later")
+	flag.IntVar(&o.Slow, "slow", o.Slow, "holders that renew in a turn on the slow disk")
 	flag.IntVar(&o.Operators, "operators", o.Operators, "operators in long polls")
 	flag.IntVar(&o.Cuts, "cuts", o.Cuts, "of these, operators whose sender is cut off")
 	flag.IntVar(&o.Beating, "beating", o.Beating, "operators that send heartbeats")
