@@ -65,7 +65,7 @@ var errUndone = errors.New("undone with another update")
 // again.
 func (w *groupWriter) update(ctx context.Context, bare bool, fn func(*Tx) error, meanwhile func() error) error {
 	err := w.try(ctx, &call{bare: bare, fn: fn}, meanwhile)
-	if errors.Is(err, errUndone) {
+	for errors.Is(err, errUndone) { // that other one is out of the way
 		err = w.try(ctx, &call{fn: fn}, meanwhile)
 	}
 	return err

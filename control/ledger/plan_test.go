@@ -49,22 +49,49 @@ func TestQueryPlans(t *testing.T) {
 		name   string
 		filter Filter
 		index  string
+		begins string // by which a page after a cursor begins
 	}{
-		{"of an operator", Filter{OperatorID: "o"}, "entries_by_sequence"},
-		{"of an organisation", Filter{OrgID: "o"}, "entries_by_sequence"},
-		{"of a holder", Filter{OperatorID: "o", Holder: "h"}, "entries_by_holder"},
-		{"of a holder in an organisation", Filter{OrgID: "o", Holder: "h"}, "entries_by_holder"},
-		{"newest", Filter{OperatorID: "o", Newest: true}, "entries_newest"},
-		{"newest of an organisation", Filter{OrgID: "o", Newest: true}, "entries_newest"},
-		{"ends before", Filter{OrgID: "o", EndsBefore: now(), State: StateValid}, "entries_by_end"},
-		{"ends before, of an operator", Filter{OperatorID: "o", EndsBefore: now(), State: StateValid}, "entries_by_end"},
+		{"all", Filter{}, "entries_by_sequence", "sequence<?"},
+		{"of an operator", Filter{OperatorID: "o"}, "entries_by_sequence", "sequence<?"},
+		{"of an organisation", Filter{OrgID: "o"}, "entries_by_sequence", "sequence<?"},
+		{"of a holder", Filter{OperatorID: "o", Holder: "h"}, "entries_by_holder", "holder=? AND (role,not_after,sequence)<"},
+		{"of a holder and role", Filter{OperatorID: "o", Holder: "h", Role: "r"}, "entries_by_holder", "role=? AND (not_after,sequence)<"},
+		{"of a holder in an organisation", Filter{OrgID: "o", Holder: "h"}, "entries_by_holder", "holder=? AND (role,not_after,sequence)<"},
+		{"newest", Filter{OperatorID: "o", Newest: true}, "entries_newest", "(holder,role)>"},
+		{"newest of an organisation", Filter{OrgID: "o", Newest: true}, "entries_newest", "(holder,role)>"},
+		{"newest that end before", Filter{OrgID: "o", Newest: true, EndsBefore: now()}, "entries_newest", "(holder,role)>"},
+		{"valid", Filter{OperatorID: "o", State: StateValid}, "entries_newest", "(holder,role)>"},
+		{"valid in an organisation", Filter{OrgID: "o", State: StateValid}, "entries_newest", "(holder,role)>"},
+		{"superseded", Filter{OperatorID: "o", State: StateSuperseded}, "entries_by_end", "(not_after,sequence)<"},
+		{"superseded in an organisation", Filter{OrgID: "o", State: StateSuperseded}, "entries_by_end", "(not_after,sequence)<"},
+		{"revoked", Filter{OperatorID: "o", State: StateRevoked}, "entries_revoked", "(not_after,sequence)<"},
+		{"revoked in an organisation", Filter{OrgID: "o", State: StateRevoked}, "entries_revoked", "(not_after,sequence)<"},
+		{"revoked that end before", Filter{OrgID: "o", State: StateRevoked, EndsBefore: now()}, "entries_revoked", "(not_after,sequence)>"},
+		{"ended", Filter{OperatorID: "o", State: StateEnded}, "entries_by_end", "(not_after,sequence)<"},
+		{"ended in an organisation", Filter{OrgID: "o", State: StateEnded}, "entries_by_end", "(not_after,sequence)<"},
+		{"ends before", Filter{OrgID: "o", EndsBefore: now(), State: StateValid}, "entries_by_end", "(not_after,sequence)>"},
+		{"ends before, of an operator", Filter{OperatorID: "o", EndsBefore: now(), State: StateValid}, "entries_by_end", "(not_after,sequence)>"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tx := &Tx{store: s, now: now()}
-			w := tx.where(test.filter)
-			got := plan(`SELECT `+entryColumns+` FROM entries e`+w.text()+` ORDER BY `+orderOf(test.filter).by+` LIMIT 100`, w.args...)
-			assert.Contains(t, got, test.index)
-			assert.NotContains(t, got, "TEMP B-TREE")
+			planOf := func(p part) string {
+				query, args := p.query(now().Unix(), 100)
+				got := plan(query, args...)
+				assert.Contains(t, got, test.index)
+				assert.NotContains(t, got, "TEMP B-TREE")
+				return got
+			}
+			first, err := partsOf(test.filter)
+			require.NoError(t, err)
+			require.Len(t, first, 1)
+			planOf(first[0])
+
+			test.filter.Cursor = first[0].order.cursor(Entry{OperatorID: "o"})
+			next, err := partsOf(test.filter)
+			require.NoError(t, err)
+			assert.Contains(t, planOf(next[0]), test.begins)
+			for _, beyond := range next[1:] {
+				planOf(beyond)
+			}
 		})
 	}
 }

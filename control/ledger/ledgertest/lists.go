@@ -61,7 +61,7 @@ func testEntries(t *testing.T, f *Fixture) {
 	assert.ElementsMatch(t, all[1:], list(ledger.Filter{EndsBefore: f.Clock.Now().Add(2 * day)}))
 	assert.Equal(t, []string{d.Serial, other.Serial}, list(ledger.Filter{Newest: true}), "one per holder and role")
 	assert.Equal(t, []string{d.Serial}, list(ledger.Filter{Newest: true, EndsBefore: f.Clock.Now().Add(2 * day)}))
-	assert.Equal(t, []string{other.Serial, d.Serial}, list(ledger.Filter{State: ledger.StateValid}))
+	assert.Equal(t, []string{d.Serial, other.Serial}, list(ledger.Filter{State: ledger.StateValid}))
 	assert.Equal(t, []string{b.Serial, a.Serial}, list(ledger.Filter{State: ledger.StateSuperseded}))
 	assert.Equal(t, []string{c.Serial}, list(ledger.Filter{State: ledger.StateRevoked}))
 	assert.Empty(t, list(ledger.Filter{State: ledger.StateEnded}))

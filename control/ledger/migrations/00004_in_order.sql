@@ -13,3 +13,7 @@ INSERT INTO new_used_proofs (operator_id, sequence, jti, expires_at)
     FROM used_proofs p JOIN entries e ON p.leaf = e.operator_id || '/' || e.serial;
 DROP TABLE used_proofs;
 ALTER TABLE new_used_proofs RENAME TO used_proofs;
+
+-- The lists of a state go by the end of the leaves.
+DROP INDEX entries_revoked;
+CREATE INDEX entries_revoked ON entries (operator_id, not_after, sequence) WHERE revoked_at IS NOT NULL;
