@@ -5,6 +5,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -26,9 +27,10 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, any bool) ([]
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, controlapi.NewProblem(controlapi.ReasonBodyTooLarge, "")
+		return nil, controlapi.NewProblem(controlapi.ReasonBodyTooLarge,
+			fmt.Sprintf("The body is larger than the %d KiB that are read here.", limit>>10))
 	case err != nil:
-		return nil, malformed("The body ended early.")
+		return nil, malformed("The body ended early, or did not come within the time that a request may take.")
 	}
 	return body, nil
 }
@@ -36,13 +38,19 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, any bool) ([]
 // checkMedia refuses what is not plain JSON. A request without a body needs no
 // media type, and one that names none is taken as JSON.
 func checkMedia(r *http.Request) error {
-	refusal := controlapi.NewProblem(controlapi.ReasonMediaTypeUnsupported, "")
-	if len(r.Header.Values("Content-Encoding")) > 0 {
-		return refusal
+	refused := func(detail string) error {
+		return controlapi.NewProblem(controlapi.ReasonMediaTypeUnsupported, detail)
 	}
-	if named := r.Header.Get("Content-Type"); named != "" && r.ContentLength != 0 {
-		if media, _, err := mime.ParseMediaType(named); err != nil || media != "application/json" {
-			return refusal
+	if len(r.Header.Values("Content-Encoding")) > 0 {
+		return refused("The request has a Content-Encoding; a body is read as it is.")
+	}
+	named := r.Header.Values("Content-Type")
+	if len(named) > 1 {
+		return refused("The request has more than one Content-Type.")
+	}
+	if len(named) == 1 && named[0] != "" && r.ContentLength != 0 {
+		if media, _, err := mime.ParseMediaType(named[0]); err != nil || media != "application/json" {
+			return refused("The Content-Type is not application/json.")
 		}
 	}
 	return nil

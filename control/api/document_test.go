@@ -62,4 +62,5 @@ func TestWrongMethodBesideWebPage(t *testing.T) {
 		assert.Contains(t, wrong.Header.Get("Allow"), "GET")
 	}
 	assert.Equal(t, http.StatusNotFound, h.send(h.request(http.MethodGet, "/page", "", nil)).StatusCode)
+	refused(t, h.send(h.request(http.MethodGet, "/page?holder=%00", "", nil)), controlapi.ReasonRequestMalformed)
 }

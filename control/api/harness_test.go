@@ -17,10 +17,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -63,6 +66,7 @@ type harness struct {
 	hub      *policy.Hub
 	registry *prometheus.Registry
 	log      *lockedBuffer
+	api      *Server
 	http     *httptest.Server
 	token    string // of role server
 	org      string // organisation that paths are in
@@ -85,12 +89,15 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
+// databaseURL is that of a harness: SQLite when empty.
+var databaseURL string
+
 func newHarness(t *testing.T, edit ...func(*Config)) *harness {
 	t.Helper()
 	h := &harness{t: t, clock: &clock{t: time.Now()}, registry: prometheus.NewRegistry(), log: &lockedBuffer{}, org: operators.DefaultOrg}
 	log := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	h.store, err = ledger.Open(t.Context(), ledger.Options{DataDir: t.TempDir(), Now: h.clock.now, Logger: log})
+	h.store, err = ledger.Open(t.Context(), ledger.Options{DataDir: t.TempDir(), DatabaseURL: databaseURL, Now: h.clock.now, Logger: log})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.store.Close()) })
 	setting, err := pki.NewSealSetting(nil, pki.DefaultSealCost)
@@ -114,9 +121,50 @@ func newHarness(t *testing.T, edit ...func(*Config)) *harness {
 	}
 	server, err := New(cfg)
 	require.NoError(t, err)
+	h.api = server
 	h.serve(server.Admin)
 	h.runHub()
+	t.Cleanup(func() { requireDocumented(t, server) })
 	return h
+}
+
+// requireDocumented wants every refusal that the test has met in the API document,
+// at the operation that answered it.
+func requireDocumented(t *testing.T, server *Server) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(server.metrics.refusals))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	if len(families) == 0 {
+		return
+	}
+	for _, metric := range families[0].GetMetric() {
+		labels := metric.GetLabel() // sorted: path, reason
+		method, path, known := strings.Cut(labels[0].GetValue(), " ")
+		reason := controlapi.Reason(labels[1].GetValue())
+		if !known { // no operation, or the web page
+			continue
+		}
+		op := server.operations()[method+" "+path]
+		require.NotNil(t, op, "%s %s is not in the API document", method, path)
+		answer := op.Responses[strconv.Itoa(reason.Info().Status)]
+		require.NotNil(t, answer, "%s %s answers %s, which its description has not", method, path, reason)
+		require.Contains(t, strings.Split(answer.Description, ", "), string(reason), "%s %s", method, path)
+	}
+}
+
+// operations are those of the API document, by method and path.
+func (s *Server) operations() map[string]*huma.Operation {
+	all := map[string]*huma.Operation{}
+	for path, item := range s.document.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
+			if op != nil {
+				all[op.Method+" "+path] = op
+			}
+		}
+	}
+	return all
 }
 
 func (h *harness) serve(handler http.Handler) {

@@ -44,7 +44,7 @@ func (s *Server) help(w http.ResponseWriter, r *http.Request) {
 	all := controlapi.Explanations()
 	i := slices.IndexFunc(all, func(e controlapi.Explanation) bool { return e.Reason == r.PathValue("reason") })
 	if i < 0 {
-		s.refuse(w, r, notFound())
+		s.refuse(w, r, controlapi.NewProblem(controlapi.ReasonNotFound, "No reason of the closed list has this name; ikhnos explain lists them."))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -29,9 +29,9 @@ func (in *InstallRequest) check(role operators.AdminRole) error {
 	if in.Keys == "" {
 		in.Keys = operators.KeysEnrolled
 	}
-	p := controlapi.NewProblem(controlapi.ReasonValidationFailed, "")
+	var faults []controlapi.FieldError
 	fault := func(field, format string, args ...any) {
-		p.Errors = append(p.Errors, controlapi.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
+		faults = append(faults, controlapi.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 	}
 	if !slices.Contains(install.Formats(), in.Format) {
 		fault("format", "must be one of: %v", install.Formats())
@@ -42,14 +42,14 @@ func (in *InstallRequest) check(role operators.AdminRole) error {
 		if !role.Allows(operators.RoleAdmin) {
 			return controlapi.NewProblem(controlapi.ReasonForbidden, "Keys are printed for administrators alone.")
 		}
-		if len(p.Errors) == 0 && !slices.Contains(install.KeyFormats(), in.Format) {
+		if len(faults) == 0 && !slices.Contains(install.KeyFormats(), in.Format) {
 			fault("keys", "printed needs one of the formats: %v; for a machine, enrol in a folder elsewhere and carry that over", install.KeyFormats())
 		}
 	default:
 		fault("keys", "must be one of: %s, %s", operators.KeysEnrolled, operators.KeysPrinted)
 	}
-	if len(p.Errors) > 0 {
-		return p
+	if len(faults) > 0 {
+		return controlapi.Invalid(faults...)
 	}
 	return nil
 }

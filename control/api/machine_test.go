@@ -354,6 +354,18 @@ func TestHeartbeat(t *testing.T) {
 		assert.Equal(t, "online", health().State)
 		h.clock.add(16 * time.Second)
 	}
+	reported := func() *controlapi.Heartbeat {
+		return admin1[operators.Operator](h, http.MethodGet, "/operators/op-eu", nil).Reported
+	}
+	odd := ours
+	odd.Instance, odd.Status = "i2", "splendid"
+	for name, body := range map[string]any{"ours": ours, "empty": nil, "other": "anything at all", "an empty object": "{}", "another word": odd} {
+		require.Equal(t, http.StatusOK, beat(secret, ours).StatusCode)
+		h.clock.add(16 * time.Second)
+		require.Equal(t, http.StatusOK, beat(secret, body).StatusCode, name)
+		h.clock.add(16 * time.Second)
+		assert.Equal(t, &ours, reported(), "the last body of ours is kept: %s", name)
+	}
 	seen := health().LastSeenAt
 	beat(secret, nil)
 	later := health().LastSeenAt

@@ -128,13 +128,13 @@ func (c *stateCollector) leaves(tx *ledger.Tx, gauge gaugeFunc) error {
 }
 
 func (c *stateCollector) counts(tx *ledger.Tx, gauge gaugeFunc) error {
-	var unconfirmed int64
-	if err := tx.QueryRow(`SELECT COUNT(*)` + liveness.Unconfirmed).Scan(&unconfirmed); err != nil {
+	unconfirmed, err := liveness.UnconfirmedInstances(tx)
+	if err != nil {
 		return err
 	}
 	gauge(c.unconfirmed, float64(unconfirmed))
 	counts := map[string]int64{"open": 0, "spent": 0, "revoked": 0, "expired": 0}
-	err := each(tx, `SELECT state, expires_at <= $1, COUNT(*) FROM enrollment_tokens GROUP BY state, expires_at <= $1`,
+	err = each(tx, `SELECT state, expires_at <= $1, COUNT(*) FROM enrollment_tokens GROUP BY state, expires_at <= $1`,
 		func(scan func(...any) error) error {
 			var state string
 			var ended bool

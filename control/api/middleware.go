@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -98,6 +99,9 @@ func (s *Server) recover(w *recorder, r *http.Request, cause any) {
 // route lets the mux answer what it knows and turns its own plain 404, 405 and
 // redirects into problems.
 func (s *Server) route(mux *http.ServeMux, web http.Handler, w http.ResponseWriter, r *http.Request) {
+	if !storable(r.URL.Path) { // it names nothing, and may not reach the database
+		r.URL.Path, r.URL.RawPath = strings.ReplaceAll(strings.ToValidUTF8(r.URL.Path, "\uFFFD"), "\x00", "\uFFFD"), ""
+	}
 	handler, pattern := mux.Handler(r)
 	clean := path.Clean("/"+r.URL.Path) == r.URL.Path
 	if pattern != "" && clean {
@@ -112,13 +116,18 @@ func (s *Server) route(mux *http.ServeMux, web http.Handler, w http.ResponseWrit
 	}
 	switch {
 	case answer.status == http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", answer.header.Get("Allow"))
-		s.refuse(w, r, controlapi.NewProblem(controlapi.ReasonMethodNotAllowed, ""))
+		allow := answer.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		s.refuse(w, r, controlapi.NewProblem(controlapi.ReasonMethodNotAllowed, "This path takes "+allow+" alone."))
 	case web != nil && clean && !strings.HasPrefix(r.URL.Path, "/api/"):
 		callOf(r.Context()).route = "web"
+		if query, err := url.QueryUnescape(r.URL.RawQuery); err == nil && !storable(query) {
+			s.refuse(w, r, malformed(oddQuery))
+			return
+		}
 		web.ServeHTTP(w, r)
 	default:
-		s.refuse(w, r, notFound())
+		s.refuse(w, r, controlapi.NewProblem(controlapi.ReasonNotFound, "No operation has this path at this address; /api/openapi.json, where the administration listens, lists all of them."))
 	}
 }
 

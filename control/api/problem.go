@@ -10,7 +10,10 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/internal/controlapi"
@@ -29,7 +32,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set("WWW-Authenticate", challengeOf(p.Reason))
 		}
 	}
-	p.RequestID = c.requestID
+	if p.Detail == p.Title { // nothing is said of the case itself
+		p.Detail = p.Reason.Info().Detail
+	}
+	p.Detail, p.RequestID = asSentence(p.Detail), c.requestID
 	c.reason = p.Reason
 	s.metrics.refusals.WithLabelValues(c.route, string(p.Reason)).Inc()
 
@@ -73,10 +79,21 @@ func challengeOf(reason controlapi.Reason) string {
 	}
 }
 
+// invalid is the problem of one field that breaks a rule.
+func invalid(field, detail string) *controlapi.Problem {
+	return controlapi.Invalid(controlapi.FieldError{Field: field, Detail: detail})
+}
+
 // malformed is the problem of a request that cannot be read. detail is fixed
 // text and never repeats the request.
 func malformed(detail string) *controlapi.Problem {
 	return controlapi.NewProblem(controlapi.ReasonRequestMalformed, detail)
 }
 
-func notFound() *controlapi.Problem { return controlapi.NewProblem(controlapi.ReasonNotFound, "") }
+// sentence makes an error of our own fit for a detail.
+func sentence(err error) string { return asSentence(err.Error()) }
+
+func asSentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+}

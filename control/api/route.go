@@ -4,15 +4,12 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"reflect"
-	"regexp"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -94,7 +91,7 @@ func serve[In, Out any](s *Server, r *request, e endpoint, fn func(context.Conte
 			body = []byte("{}")
 		}
 		if err := decodeStrict(body, &in); err != nil {
-			return out, malformed(sentence(err))
+			return out, malformed(err.Error())
 		}
 	}
 	return fn(r.Context(), r, in)
@@ -127,82 +124,3 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, out a
 
 func (a answer[T]) unpack() (int, any)     { return a.status, a.body }
 func (a answer[T]) bodyType() reflect.Type { return reflect.TypeFor[T]() }
-
-// sentence makes an error of our own fit for a detail.
-func sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
-// describe enters an operation into the API document.
-func (s *Server) describe(e endpoint, in, out reflect.Type) *huma.Operation {
-	schemas := s.document.Components.Schemas
-	op := &huma.Operation{
-		OperationID: operationID(e.method, e.path),
-		Method:      e.method,
-		Path:        e.path,
-		Summary:     e.summary,
-		Responses:   map[string]*huma.Response{"default": problemResponse},
-	}
-	if e.role != "" {
-		e.security = "adminToken"
-		op.Description = "Smallest role: " + string(e.role) + "."
-	}
-	if e.security != "" {
-		op.Security = []map[string][]string{{e.security: {}}}
-	}
-	for _, name := range pathParameter.FindAllStringSubmatch(e.path, -1) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: name[1], In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
-	}
-	for _, name := range e.query {
-		op.Parameters = append(op.Parameters, parameters[name].param(name))
-	}
-	if in != reflect.TypeFor[none]() {
-		op.RequestBody = &huma.RequestBody{Required: !e.bodyOptional, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: schemas.Schema(in, true, in.Name())},
-		}}
-	}
-	if e.conditional {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: "If-None-Match", In: "header", Schema: &huma.Schema{Type: "string"}})
-		op.Responses[fmt.Sprint(http.StatusNotModified)] = &huma.Response{Description: "Nothing has changed"}
-	}
-	status, success := s.describeSuccess(e, out)
-	op.Responses[fmt.Sprint(status)] = success
-	s.document.AddOperation(op)
-	return op
-}
-
-// describeSuccess is what an operation answers that succeeds, and its status.
-func (s *Server) describeSuccess(e endpoint, out reflect.Type) (int, *huma.Response) {
-	if a, ok := reflect.Zero(out).Interface().(interface{ bodyType() reflect.Type }); ok {
-		out = a.bodyType()
-	}
-	success := &huma.Response{Description: "Done"}
-	switch {
-	case e.media != "":
-		success.Content = map[string]*huma.MediaType{e.media: {Schema: &huma.Schema{Type: "string"}}}
-	case out != reflect.TypeFor[none]():
-		success.Content = map[string]*huma.MediaType{"application/json": {Schema: s.document.Components.Schemas.Schema(out, true, out.Name())}}
-	case e.status == 0:
-		return http.StatusNoContent, success
-	}
-	return cmp.Or(e.status, http.StatusOK), success
-}
-
-var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
-
-// operationID is a stable name for generated clients: put-orgs-clusters.
-func operationID(method, path string) string {
-	words := []string{strings.ToLower(method)}
-	for _, element := range strings.Split(strings.TrimPrefix(path, "/api/"), "/") {
-		if element != "v1" {
-			words = append(words, strings.Trim(element, "{}"))
-		}
-	}
-	return strings.Join(words, "-")
-}
-
-var problemResponse = &huma.Response{
-	Description: "A refusal: RFC 9457 with a reason of the closed list",
-	Content:     map[string]*huma.MediaType{controlapi.ProblemContentType: {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}},
-}

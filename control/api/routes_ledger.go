@@ -88,10 +88,10 @@ func (s *Server) stream(e endpoint, fn func(http.ResponseWriter, *http.Request) 
 func (s *Server) entries(ctx context.Context, r *request, p operators.Page, operatorID string) (list operators.List[ledger.Entry], err error) {
 	query := r.URL.Query()
 	f := ledger.Filter{OrgID: r.actor.OrgID, OperatorID: operatorID, Holder: query.Get("holder"), Cursor: p.Cursor, Limit: p.Limit}
-	if f.Role, err = oneOf(r, "role", ledger.RoleReceiver, ledger.RoleSender); err != nil {
+	if f.Role, err = oneOf(r, "role", leafRoles...); err != nil {
 		return list, err
 	}
-	if f.State, err = oneOf(r, "state", ledger.StateValid, ledger.StateSuperseded, ledger.StateRevoked, ledger.StateEnded); err != nil {
+	if f.State, err = oneOf(r, "state", leafStates...); err != nil {
 		return list, err
 	}
 	if f.EndsBefore, err = r.instant("endsBefore"); err != nil {
@@ -110,7 +110,7 @@ func (s *Server) entries(ctx context.Context, r *request, p operators.Page, oper
 		return err
 	})
 	if errors.Is(err, ledger.ErrBadCursor) {
-		return list, malformed("The cursor did not come from this list.")
+		return list, malformed("The cursor did not come from this list with these filters; begin without one.")
 	}
 	if list.Items == nil {
 		list.Items = []ledger.Entry{}
@@ -140,7 +140,7 @@ func (s *Server) chain(w http.ResponseWriter, hr *http.Request) error {
 	var after int64
 	if text := hr.URL.Query().Get("after"); text != "" {
 		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return malformed("after is the sequence of an event.")
+			return malformed("The parameter after is the sequence of an event, a number from 0.")
 		}
 	}
 	var events []ledger.Event

@@ -14,6 +14,12 @@ import (
 // operatorPath is the path of one operator.
 const operatorPath = orgPath + "/operators/{id}"
 
+// AddressBody is an [operators.AddressRequest] that tells a body without an address
+// from one that forgets it.
+type AddressBody struct {
+	Address *string `json:"address" nullable:"false" doc:"host or host:port at which senders elsewhere dial the operator; the port is 4317 when left out. Empty forgets it."`
+}
+
 // operatorPaths registers the life of an operator.
 func (s *Server) operatorPaths() {
 	ops, list := s.cfg.Operators, orgPath+"/operators"
@@ -48,8 +54,11 @@ func (s *Server) operatorPaths() {
 			return s.withHealth(ctx, r, op)
 		})
 	admin(s, endpoint{method: http.MethodPatch, path: operatorPath, role: operators.RoleAdmin, summary: "Record where senders elsewhere dial it"},
-		func(ctx context.Context, r *request, in operators.AddressRequest) (operators.Operator, error) {
-			op, err := ops.SetAddress(ctx, r.actor, r.id("id"), in)
+		func(ctx context.Context, r *request, in AddressBody) (operators.Operator, error) {
+			if in.Address == nil {
+				return operators.Operator{}, invalid("address", "is needed; an empty one forgets the recorded address")
+			}
+			op, err := ops.SetAddress(ctx, r.actor, r.id("id"), operators.AddressRequest{Address: *in.Address})
 			if err != nil {
 				return op, err
 			}
@@ -78,10 +87,10 @@ func (s *Server) operatorPaths() {
 
 func (s *Server) listOperators(ctx context.Context, r *request, p operators.Page) (list operators.List[operators.Operator], err error) {
 	var f operators.OperatorFilter
-	if f.State, err = oneOf(r, "state", operators.OperatorActive, operators.OperatorRevoked); err != nil {
+	if f.State, err = oneOf(r, "state", operatorStates...); err != nil {
 		return list, err
 	}
-	if f.Role, err = oneOf(r, "role", operators.RoleRegional, operators.RoleCentral); err != nil {
+	if f.Role, err = oneOf(r, "role", operatorRoles...); err != nil {
 		return list, err
 	}
 	if list, err = s.cfg.Operators.ListOperators(ctx, r.actor, f, p); err != nil {

@@ -52,15 +52,15 @@ func (s *Server) readingPaths() {
 func (s *Server) findSenders(ctx context.Context, r *request, p operators.Page) (list operators.List[liveness.SenderStatus], err error) {
 	query := r.URL.Query()
 	f := operators.SenderFilter{OperatorID: query.Get("operator"), HolderID: query.Get("cluster")}
-	state, status := query.Get("state"), ""
-	switch decided := controlapi.SenderState(state); {
-	case state == "":
-	case decided == controlapi.SenderAllowed || decided == controlapi.SenderHeld || decided == controlapi.SenderRevoked:
+	state, err := oneOf(r, "state", senderWords()...)
+	if err != nil {
+		return list, err
+	}
+	status := ""
+	if decided := controlapi.SenderState(state); slices.Contains(senderStates, decided) {
 		f.State = decided
-	case slices.Contains(liveness.Statuses, state):
+	} else {
 		status = state
-	default:
-		return list, malformed("state is not one of the words it takes.")
 	}
 	senders, err := s.cfg.Operators.FindSenders(ctx, r.actor, f, p)
 	if err != nil {

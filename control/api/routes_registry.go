@@ -69,10 +69,10 @@ func (s *Server) clusterPaths() {
 		summary: "List the clusters"},
 		listing(func(ctx context.Context, r *request, p operators.Page) (list operators.List[operators.Cluster], err error) {
 			var f operators.ClusterFilter
-			if f.State, err = oneOf(r, "state", operators.ClusterPending, operators.ClusterApproved, operators.ClusterRevoked); err != nil {
+			if f.State, err = oneOf(r, "state", clusterStates...); err != nil {
 				return list, err
 			}
-			if f.Kind, err = oneOf(r, "kind", operators.ClusterKubernetes, operators.ClusterHost); err != nil {
+			if f.Kind, err = oneOf(r, "kind", clusterKinds...); err != nil {
 				return list, err
 			}
 			return ops.ListClusters(ctx, r.actor, f, p)
@@ -115,7 +115,7 @@ func listing[T any](list func(context.Context, *request, operators.Page) (operat
 // no request for this path.
 func pathID(r *request, id *string) error {
 	if *id != "" && *id != r.id("id") {
-		return malformed("The id in the body is not the one in the path.")
+		return malformed("The id in the body is not the one in the path; leave it out of the body.")
 	}
 	*id = r.id("id")
 	return nil

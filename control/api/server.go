@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"strings"
 	"time"
 
@@ -24,8 +23,6 @@ import (
 	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/control/pki"
 	"github.com/ikhnos/continuum/control/policy"
-	"github.com/ikhnos/continuum/internal/controlapi"
-	"github.com/ikhnos/continuum/internal/version"
 )
 
 // Config is what a Server works with. All fields but those marked are needed.
@@ -80,7 +77,7 @@ type Server struct {
 
 // New assembles the API on its parts.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, log: cfg.Log, now: cfg.Now, throttle: newThrottle(cfg.Now), document: newDocument()}
+	s := &Server{cfg: cfg, log: cfg.Log, now: cfg.Now, throttle: newThrottle(cfg.Now), document: newDocument(cfg.Session != nil)}
 	s.authorities = &authorities{read: s.readAuthority}
 	var err error
 	if s.metrics, err = newMetrics(cfg.Registry, s); err != nil {
@@ -99,6 +96,8 @@ func New(cfg Config) (*Server, error) {
 	s.ledgerPaths()
 	s.readingPaths()
 	s.statePaths()
+	s.ownPaths()
+	finishDocument(s.document)
 	adminMux.HandleFunc("GET /api/openapi.json", s.openAPI)
 	adminMux.HandleFunc("GET "+helpPath+"{reason}", s.help)
 	s.Admin = s.wrap(adminMux, cfg.Web)
@@ -108,32 +107,6 @@ func New(cfg Config) (*Server, error) {
 		s.Machine = s.wrap(machineMux, nil)
 	}
 	return s, nil
-}
-
-func newDocument() *huma.OpenAPI {
-	doc := &huma.OpenAPI{
-		OpenAPI: "3.1.0",
-		Info:    &huma.Info{Title: "Ikhnos control server", Version: version.Version},
-		Components: &huma.Components{
-			Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
-			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"adminToken":    {Type: "http", Scheme: "bearer", Description: "An admin token, ikadm_…"},
-				holderProof:     {Type: "http", Scheme: "Holder", Description: "A compact JWS signed by the key of a leaf"},
-				heartbeatSecret: {Type: "http", Scheme: "bearer", Description: "An operator's heartbeat secret, ikhb_…"},
-			},
-		},
-	}
-	doc.Components.Schemas.Schema(reflect.TypeFor[controlapi.Problem](), true, "")
-	return doc
-}
-
-// schemaName names a schema after its Go type; the items of a list come along.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	if strings.HasSuffix(t.PkgPath(), "/ledger") {
-		return "Ledger" + name
-	}
-	return name
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +154,11 @@ func bearer(r *http.Request) string {
 func joined(headers []string) string { return strings.Join(headers, ",") }
 
 // readAuthority reads the CA certificate of an operator, nil when there is none.
+// The id is what a certificate calls its issuer, so it may be anything.
 func (s *Server) readAuthority(ctx context.Context, operatorID string) (der []byte, err error) {
+	if !storable(operatorID) {
+		return nil, nil
+	}
 	err = s.cfg.Store.View(ctx, func(tx *ledger.Tx) error {
 		return tx.QueryRow(`SELECT client_ca_cert FROM operators WHERE id = $1`, operatorID).Scan(&der)
 	})

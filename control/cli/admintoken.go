@@ -70,7 +70,7 @@ func newAdminTokenRevokeCommand() *cobra.Command {
 		Short: "End an admin token at once",
 		Args:  exactArgs("the token's id (see ikhnos admin-token list)"),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
-			if err := confirm(cmd, args[0], "Whoever uses this admin token can no longer administer."); err != nil {
+			if err := ask(cmd, args[0], "Whoever uses this admin token can no longer administer."); err != nil {
 				return err
 			}
 			if err := client.RevokeAdminToken(cmd.Context(), args[0]); err != nil {

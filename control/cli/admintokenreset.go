@@ -42,7 +42,7 @@ the others stay. Run it where the server runs, as its user, while no server runs
 }
 
 func resetAdminToken(cmd *cobra.Command) (err error) {
-	if err := confirm(cmd, "reset", "Every admin token of role server ends, and a new one is made."); err != nil {
+	if err := ask(cmd, "reset", "Every admin token of role server ends, and a new one is made."); err != nil {
 		return err
 	}
 	store, err := takeStore(cmd)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ikhnos/continuum/control/cli/apiclient"
 	"github.com/ikhnos/continuum/control/cli/fleet"
+	"github.com/ikhnos/continuum/control/liveness"
 )
 
 const (
@@ -56,9 +57,13 @@ second time there is nothing to do. ikhnos export writes the file of what is the
 A section that is left out leaves its kind alone. What the server has and a section
 lacks is kept and named; with --prune revoke clusters and senders among it are cut
 off, for which --yes is needed where nobody can be asked. Operators never are: see
-ikhnos operator retire. --out-dir gets a folder for each new connection and each new
-operator, with the commands and the one-use token by which it enrols; without it no
-token is made (ikhnos sender connect makes one).`,
+ikhnos operator retire. --out-dir gets a folder for each connection and each operator
+that has never enrolled, with the commands and the one-use token for it; a folder that
+was not finished, or whose token has ended, is made again. Without it no token is made
+(ikhnos sender connect makes one).
+
+An apply that was stopped is finished by the next one. A second one with the same
+--out-dir waits for the first.`,
 		Example: "  ikhnos apply -f fleet.yaml --dry-run\n  ikhnos apply -f fleet.yaml --out-dir enrolment",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -144,18 +149,18 @@ func badFleet(cmd *cobra.Command, faults []fleet.Fault) error {
 }
 
 // readState reads what the organisation has.
-func readState(cmd *cobra.Command, client *apiclient.Client) (state fleet.State, err error) {
+func readState(cmd *cobra.Command, client *apiclient.Client) (state fleet.State, senders []liveness.SenderStatus, err error) {
 	if state.Clusters, err = client.Clusters(cmd.Context()); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	if state.Operators, err = client.Operators(cmd.Context()); err != nil {
-		return state, err
+		return state, nil, err
 	}
-	senders, err := client.Senders(cmd.Context(), apiclient.SenderFilter{})
+	senders, err = client.Senders(cmd.Context(), apiclient.SenderFilter{})
 	for i := range senders {
 		state.Senders = append(state.Senders, senders[i].Sender)
 	}
-	return state, err
+	return state, senders, err
 }
 
 // applied is what apply prints for other programs.
@@ -165,7 +170,17 @@ type applied struct {
 }
 
 func apply(cmd *cobra.Command, client *apiclient.Client, declared *fleet.Fleet) error {
-	state, err := readState(cmd, client)
+	dryRun := text(cmd, "dry-run") == "true"
+	unlock, err := lockOutDir(cmd, dryRun)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	state, senders, err := readState(cmd, client)
+	if err != nil {
+		return err
+	}
+	known, err := readFolders(cmd, client, &state, senders)
 	if err != nil {
 		return err
 	}
@@ -173,11 +188,10 @@ func apply(cmd *cobra.Command, client *apiclient.Client, declared *fleet.Fleet) 
 	if err := badFleet(cmd, faults); err != nil {
 		return err
 	}
-	dryRun := text(cmd, "dry-run") == "true"
 	ttl, _ := cmd.Flags().GetDuration("ttl")
 	for i := range plan.Changes {
 		c := &plan.Changes[i]
-		if c.Action == fleet.Add && c.Cluster == nil && text(cmd, "out-dir") != "" {
+		if c.Enrols() && known != nil {
 			c.What += ", token for " + span(ttl)
 		}
 	}
@@ -196,7 +210,7 @@ func apply(cmd *cobra.Command, client *apiclient.Client, declared *fleet.Fleet) 
 	}
 	var unconfirmed error
 	if !dryRun {
-		if unconfirmed, err = carryOut(cmd, client, plan); err != nil {
+		if unconfirmed, err = carryOut(cmd, client, plan, known); err != nil {
 			return err
 		}
 	}

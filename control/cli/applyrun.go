@@ -4,12 +4,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -28,12 +25,13 @@ const applyTogether = 8
 
 // applier carries a plan out.
 type applier struct {
-	cmd    *cobra.Command
-	client *apiclient.Client
-	outDir string
+	cmd     *cobra.Command
+	client  *apiclient.Client
+	folders *folders
+	planned int // changes
 
 	mu          sync.Mutex
-	done        int
+	done        int             // changes
 	unconfirmed error           // of the cut-offs
 	warned      map[string]bool // warnings, each told once
 }
@@ -42,8 +40,9 @@ type applier struct {
 // clusters, operators one by one, senders. Nobody is cut off unasked without --yes:
 // a line that a file lost by mistake must not do that. unconfirmed is the exit code of cut-offs
 // that not every operator has confirmed yet.
-func carryOut(cmd *cobra.Command, client *apiclient.Client, plan *fleet.Plan) (unconfirmed, err error) {
-	if plan.Count(fleet.Add, fleet.Update, fleet.Revoke) == 0 {
+func carryOut(cmd *cobra.Command, client *apiclient.Client, plan *fleet.Plan, known *folders) (unconfirmed, err error) {
+	planned := plan.Count(fleet.Add, fleet.Update, fleet.Revoke)
+	if planned == 0 {
 		return nil, nil
 	}
 	if n := plan.Count(fleet.Revoke); n > 0 && text(cmd, "yes") != "true" && !environmentOf(cmd).inTerminal {
@@ -53,10 +52,10 @@ func carryOut(cmd *cobra.Command, client *apiclient.Client, plan *fleet.Plan) (u
 			do:   "look at what --dry-run marks with -, then repeat with --yes",
 		}}
 	}
-	if err := confirm(cmd, "yes", "Lines marked +, ~ and - will be carried out."); err != nil {
+	if err := ask(cmd, "yes", "Lines marked +, ~ and - will be carried out."); err != nil {
 		return nil, err
 	}
-	a := &applier{cmd: cmd, client: client, outDir: text(cmd, "out-dir"), warned: map[string]bool{}}
+	a := &applier{cmd: cmd, client: client, folders: known, planned: planned, warned: map[string]bool{}}
 	for _, kind := range []struct {
 		name     string
 		together int
@@ -69,10 +68,10 @@ func carryOut(cmd *cobra.Command, client *apiclient.Client, plan *fleet.Plan) (u
 			}
 		}
 		if err := group.Wait(); err != nil {
-			return nil, err
+			return nil, a.stopped(err)
 		}
 	}
-	return a.unconfirmed, nil
+	return a.unconfirmed, a.madeTwice()
 }
 
 // change carries one line of the plan out.
@@ -89,21 +88,50 @@ func (a *applier) change(ctx context.Context, c *fleet.Change) error {
 	case c.Sender != nil:
 		err = a.sender(ctx, c.Sender)
 	}
+	if err != nil {
+		return &failedChange{c, err}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err == nil {
-		a.done++
-		return nil
+	a.done++
+	return nil
+}
+
+// failedChange is the change of a plan that went wrong first.
+type failedChange struct {
+	*fleet.Change
+	err error
+}
+
+func (f *failedChange) Error() string { return f.Kind + " " + f.Name + ": " + f.err.Error() }
+func (f *failedChange) Unwrap() error { return f.err }
+
+// stopped tells how far a plan came that was not carried out to its end. Nothing is
+// lost by that: a second apply goes on from there.
+func (a *applier) stopped(err error) error {
+	told := &explained{
+		what: "stopped after " + fmt.Sprintf("%d of %s", a.done, count(a.planned, "change")),
+		why:  err.Error(), do: "apply again: what was done stays done", err: err,
 	}
+	var failed *failedChange
 	var problem *controlapi.Problem
-	if !errors.As(err, &problem) {
-		return err
+	var away *apiclient.UnreachableError
+	switch {
+	case errors.As(err, &away):
+		told.what = "the control server did not answer: " + told.what
+		told.why = a.client.Server() + ": " + away.Err.Error()
+		told.do = "nothing is lost: when the server answers again, apply again, and the rest follows"
+		return &exitError{exitUnreachable, told}
+	case errors.As(err, &failed) && errors.As(err, &problem):
+		told.reason = problem.Reason
+		told.what = fmt.Sprintf("%s %s was refused: %s", failed.Kind, failed.Name, told.what)
+		told.why = firstOf(problem.Detail, problem.Title) + "; " + problemWhy(problem)
+		told.do = firstOf(problemRemedy(problem), "see the reason") + "; then " + told.do
+		return &exitError{exitRefused, told}
+	case errors.Is(err, context.Canceled):
+		told.what, told.why = "interrupted: "+told.what, "the command was stopped before its end"
 	}
-	return &exitError{exitRefused, &explained{
-		what: fmt.Sprintf("%s %s was refused, after %s", c.Kind, c.Name, count(a.done, "change")), reason: problem.Reason,
-		why: firstOf(problem.Detail, problem.Title) + "; " + problemWhy(problem),
-		do:  firstOf(problemRemedy(problem), "see the reason") + "; then apply again: what was done stays done", err: err,
-	}}
+	return told
 }
 
 func (a *applier) cluster(ctx context.Context, c *fleet.ClusterChange) error {
@@ -124,6 +152,12 @@ func (a *applier) cluster(ctx context.Context, c *fleet.ClusterChange) error {
 }
 
 func (a *applier) operator(ctx context.Context, c *fleet.OperatorChange) error {
+	enrols := c.Create != nil || c.Install
+	if enrols {
+		if err := a.folders.begin(c.ID); err != nil {
+			return err
+		}
+	}
 	var made *operators.Operator
 	var err error
 	if c.Create != nil {
@@ -138,26 +172,19 @@ func (a *applier) operator(ctx context.Context, c *fleet.OperatorChange) error {
 		}
 	}
 	if c.Heartbeat {
-		return a.heartbeat(ctx, c.ID)
+		if err := a.heartbeat(ctx, c.ID, !enrols); err != nil {
+			return err
+		}
 	}
-	if c.Create == nil {
+	if !enrols || a.folders == nil {
 		return nil
 	}
-	return a.material(c.ID, addOperatorInstallFlags, func(sub *cobra.Command) error { return showInstall(sub, a.client, made) })
-}
-
-// heartbeat turns heartbeats on. The secret goes to --out-dir; without it, it is
-// made anew by whoever installs it.
-func (a *applier) heartbeat(ctx context.Context, id string) error {
-	minted, err := a.client.MintHeartbeat(ctx, id)
-	if err != nil || a.outDir == "" {
-		return err
+	if made == nil {
+		if made, err = a.client.Operator(ctx, c.ID); err != nil {
+			return err
+		}
 	}
-	dir := filepath.Join(a.outDir, id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the directory of the secret: %w", err)
-	}
-	return writeSecretFile(filepath.Join(dir, "heartbeat"), []byte(minted.Secret+"\n"))
+	return a.installFolder(ctx, made)
 }
 
 func (a *applier) sender(ctx context.Context, c *fleet.SenderChange) error {
@@ -165,16 +192,29 @@ func (a *applier) sender(ctx context.Context, c *fleet.SenderChange) error {
 		receipt, err := a.client.RevokeSender(ctx, c.OperatorID, c.HolderID, operators.RevokeRetired, "not in the declared fleet", waitOf(a.cmd))
 		return a.revoked(receipt, err)
 	}
+	name := identity.SenderName(c.OperatorID, c.HolderID)
+	if c.Install {
+		if err := a.folders.begin(name); err != nil {
+			return err
+		}
+	}
 	sender, err := a.client.ConnectSender(ctx, c.OperatorID, c.HolderID, c.Address)
 	if err != nil {
 		return err
 	}
 	a.warn(sender.Warnings)
-	if !c.New {
+	if !c.Install || a.folders == nil {
 		return nil
 	}
-	return a.material(identity.SenderName(c.OperatorID, c.HolderID), addInstallFlags,
-		func(sub *cobra.Command) error { return showConnection(sub, a.client, sender) })
+	var tokenID string
+	err = a.material(name, addInstallFlags, func(sub *cobra.Command) (err error) {
+		tokenID, err = showConnection(sub, a.client, sender)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.folders.finish(c.OperatorID, name, tokenID)
 }
 
 // revoked keeps that a cut-off is not confirmed everywhere.
@@ -188,38 +228,6 @@ func (a *applier) revoked(receipt *controlapi.Receipt, err error) error {
 		a.unconfirmed = code
 		warn(a.cmd, "not confirmed everywhere yet: ikhnos receipt get %s", receipt.ReceiptID)
 	}
-	return nil
-}
-
-// material lets show write how a holder enrols into a folder of --out-dir.
-func (a *applier) material(name string, addFlags func(*cobra.Command), show func(sub *cobra.Command) error) error {
-	if a.outDir == "" {
-		return nil
-	}
-	sub := &cobra.Command{Use: a.cmd.Use}
-	sub.SetContext(a.cmd.Context())
-	addGlobalFlags(sub.Flags())
-	addFlags(sub)
-	addTTLFlag(sub)
-	given := map[string]string{"out-dir": filepath.Join(a.outDir, name)}
-	for _, flag := range []string{"ttl", "format", "collector"} {
-		given[flag] = text(a.cmd, flag)
-	}
-	for flag, value := range given {
-		if sub.Flags().Lookup(flag) == nil {
-			continue // an operator has no choice of collector
-		}
-		if err := setFlag(sub, flag, value); err != nil {
-			return err
-		}
-	}
-	var said, warned bytes.Buffer
-	sub.SetOut(&said) // the paths: the folder is named by the plan's line
-	sub.SetErr(&warned)
-	if err := show(sub); err != nil {
-		return err
-	}
-	a.tell(warned.String())
 	return nil
 }
 

@@ -174,7 +174,7 @@ func newCertRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := confirm(cmd, entry.Holder, "This revokes a certificate of "+entry.Holder+" and what was renewed from it."); err != nil {
+			if err := ask(cmd, entry.Holder, "This revokes a certificate of "+entry.Holder+" and what was renewed from it."); err != nil {
 				return err
 			}
 			receipt, err := client.RevokeCertificate(cmd.Context(), entry.OperatorID, entry.Serial, text(cmd, "note"), waitOf(cmd))

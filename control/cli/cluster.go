@@ -202,9 +202,12 @@ func newClusterRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Cut a cluster off at every operator it sends to",
-		Args:  exactArgs(theCluster),
+		Long: `Cut a cluster off at every operator it sends to. ikhnos cluster approve allows it
+again, and ikhnos sender restore each of its connections. At a terminal the id has to be typed
+once more.`,
+		Args: exactArgs(theCluster),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
-			if err := confirm(cmd, args[0], "This cuts "+args[0]+" off everywhere; what it sends from now on is dropped."); err != nil {
+			if err := ask(cmd, args[0], "This cuts "+args[0]+" off everywhere; what it sends from now on is dropped."); err != nil {
 				return err
 			}
 			receipt, err := client.RevokeCluster(cmd.Context(), args[0], text(cmd, "note"), waitOf(cmd))
@@ -223,9 +226,11 @@ func newClusterDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Revoke a cluster and take it off the list",
-		Args:  exactArgs(theCluster),
+		Long: `Revoke a cluster and take it off the list. Its id is free again when its last
+certificate has ended. At a terminal the id has to be typed once more.`,
+		Args: exactArgs(theCluster),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
-			if err := confirm(cmd, args[0], "This cuts "+args[0]+" off everywhere and deletes it."); err != nil {
+			if err := ask(cmd, args[0], "This cuts "+args[0]+" off everywhere and deletes it."); err != nil {
 				return err
 			}
 			receipt, err := client.DeleteCluster(cmd.Context(), args[0], waitOf(cmd))

@@ -113,28 +113,8 @@ func withClient(run func(cmd *cobra.Command, client *apiclient.Client, args []st
 			return err
 		}
 		defer client.CloseIdleConnections()
-		return fromServer(run(cmd, client, args))
+		return fromServer(cmd, run(cmd, client, args))
 	}
-}
-
-// fromServer gives an error of the client its exit code and its advice.
-func fromServer(err error) error {
-	var away *apiclient.UnreachableError
-	var coded *exitError
-	if err == nil || errors.As(err, &coded) || !errors.As(err, &away) {
-		return err
-	}
-	told := &explained{
-		what: "the control server did not answer",
-		why:  away.Err.Error(),
-		do:   "check --server and the network; what collectors do is not affected",
-		err:  err,
-	}
-	if isTrust(away.Err) {
-		told.what = "the control server's certificate is not trusted"
-		told.do = "ikhnos login, or --ca-pin with the pin that the server logged at its start"
-	}
-	return &exitError{exitUnreachable, told}
 }
 
 // isReason reports whether the server refused for exactly this reason.

@@ -103,10 +103,13 @@ func writeSecretFile(path string, content []byte) error {
 	})
 }
 
+// privateTemporary is the pattern of what is being written; a kill may leave one.
+const privateTemporary = ".ikhnos-*"
+
 // writePrivate is writeSecretFile for what write writes. When write fails, path
 // stays as it was.
 func writePrivate(path string, write func(w io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".ikhnos-*") // mode 0600
+	tmp, err := os.CreateTemp(filepath.Dir(path), privateTemporary) // mode 0600
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}

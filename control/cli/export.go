@@ -20,7 +20,7 @@ secret is in it.`,
 		Example: "  ikhnos export > fleet.yaml",
 		Args:    exactArgs(),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, _ []string) error {
-			state, err := readState(cmd, client)
+			state, _, err := readState(cmd, client)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram makes this test binary be ikhnos, for tests that end a process.
+const asProgram = "IKHNOS_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // testNow is the time on every machine of these tests.
 var testNow = time.Date(2026, 11, 30, 12, 3, 10, 0, time.UTC)

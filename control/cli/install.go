@@ -74,23 +74,24 @@ func addTTLFlag(cmd *cobra.Command) {
 	cmd.Flags().Duration("ttl", time.Hour, "how long the one-use token works, at most 168h")
 }
 
-// showConnection mints a token for a connected sender and prints how it enrols.
-// With -o json it prints the API's document and mints nothing.
-func showConnection(cmd *cobra.Command, client *apiclient.Client, s *operators.Sender) error {
+// showConnection mints a token for a connected sender, prints how it enrols, and
+// returns the id of the token. With -o json it prints the API's document and mints
+// nothing.
+func showConnection(cmd *cobra.Command, client *apiclient.Client, s *operators.Sender) (tokenID string, err error) {
 	if text(cmd, "output") != formatTable {
-		return show(cmd, s, nil)
+		return "", show(cmd, s, nil)
 	}
 	to, err := senderLink(cmd, client, s)
 	if err != nil {
-		return err
+		return "", err
 	}
 	ttl, _ := cmd.Flags().GetDuration("ttl")
 	token, err := client.CreateToken(cmd.Context(), s.OperatorID, controlapi.RoleSender, s.HolderID, ttl)
 	if err != nil {
-		return err
+		return "", err
 	}
 	what := fmt.Sprintf("connected %s: it may send to %s; the token works once, until %s", s.Name, s.OperatorID, date(token.ExpiresAt))
-	return showBlocks(cmd, what, senderBlocks(cmd, client, s.HolderID, to, install.Secret{Value: token.Token, EndsAt: token.ExpiresAt}))
+	return token.TokenID, showBlocks(cmd, what, senderBlocks(cmd, client, s.HolderID, to, install.Secret{Value: token.Token, EndsAt: token.ExpiresAt}))
 }
 
 // showSenderToken prints how a sender enrols again with the token of a restore or

@@ -26,7 +26,7 @@ trusts, its pin is shown to be compared with the line "pin sha256:…" that the
 server logged at its start.`,
 		Example: "  ikhnos login --server https://ikhnos.example.com:8443",
 		Args:    exactArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return fromServer(login(cmd)) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return fromServer(cmd, login(cmd)) },
 	}
 	cmd.Flags().String("name", "", "name of the saved context (default: the server's host)")
 	return cmd

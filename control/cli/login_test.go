@@ -143,10 +143,10 @@ func TestLoginNamesWhereASettingCameFrom(t *testing.T) {
 		args       []string
 		want       string
 	}{
-		"pin variable":   {"PIN", token, nil, "preparing the CA pins: IKHNOS_CA_PIN: "},
-		"pin flag":       {"", token, []string{"--ca-pin", "PIN"}, "preparing the CA pins: --ca-pin: "},
-		"token variable": {"", "abc", []string{"--ca-pin", "sha256:" + strings.Repeat("00", 32)}, "reading the admin token: IKHNOS_TOKEN: "},
-		"token file":     {"", token, []string{"--ca-pin", "sha256:" + strings.Repeat("00", 32), "--token-file", path}, "reading the admin token: --token-file: "},
+		"pin variable":   {"PIN", token, nil, "this is no CA pin: IKHNOS_CA_PIN\n"},
+		"pin flag":       {"", token, []string{"--ca-pin", "PIN"}, "this is no CA pin: --ca-pin\n"},
+		"token variable": {"", "abc", []string{"--ca-pin", "sha256:" + strings.Repeat("00", 32)}, "this is no admin token: IKHNOS_TOKEN\n"},
+		"token file":     {"", token, []string{"--ca-pin", "sha256:" + strings.Repeat("00", 32), "--token-file", path}, "this is no admin token: --token-file\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, nil)

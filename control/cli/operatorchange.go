@@ -116,7 +116,9 @@ func newOperatorRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "End an operator for good: everyone is denied, its CA key is erased",
-		Args:  exactArgs(theOperator),
+		Long: `End an operator for good: everyone is denied and its CA key is erased, which nothing
+brings back. ikhnos operator retire shows how one leaves in order.` + confirmHelp,
+		Args: exactArgs(theOperator),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			consequence := "This ends " + args[0] + " for good: all its senders are denied and its CA key is erased."
 			if err := confirm(cmd, args[0], consequence); err != nil {
@@ -139,7 +141,9 @@ func newOperatorDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Revoke an operator and take it off the list; its id is never used again",
-		Args:  exactArgs(theOperator),
+		Long: `Revoke an operator, which is for good, and take it off the list; its id is never used
+again.` + confirmHelp,
+		Args: exactArgs(theOperator),
 		RunE: withClient(func(cmd *cobra.Command, client *apiclient.Client, args []string) error {
 			if err := confirm(cmd, args[0], "This ends "+args[0]+" for good and deletes it."); err != nil {
 				return err

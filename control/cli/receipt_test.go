@@ -103,7 +103,7 @@ func TestOperatorRevoke(t *testing.T) {
 		"DELETE /api/v1/orgs/default/operators/op-eu":      removal,
 	})
 	m := newMachine(t, f)
-	got := m.run("operator", "revoke", "op-eu", "--force", "--wait", "0s")
+	got := m.run("operator", "revoke", "op-eu", "--force", "--wait", "0s", "--yes")
 	assert.Equal(t, exitDone, got.code, got.stderr)
 	golden(t, "operator-revoke.golden.txt", got.stdout)
 	assert.Equal(t, []string{"POST /api/v1/orgs/default/operators/op-eu/revoke?force=true {}"}, f.requests)
@@ -121,7 +121,8 @@ func TestAPersonConfirmsByTheID(t *testing.T) {
 		m.stdin = typed
 		got := m.run("cluster", "revoke", "c7")
 		assert.Equal(t, exitUsage, got.code)
-		assert.Contains(t, got.stderr, "Type c7 to go on: error: not confirmed: nothing was done")
+		assert.Contains(t, got.stderr, "Type c7 to go on: error: not confirmed: nothing was done\n"+
+			"  why   what was typed is not c7\n  do    repeat it and type c7\n")
 	}
 	assert.Empty(t, f.requests)
 	m.stdin = "c7\n"

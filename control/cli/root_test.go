@@ -35,13 +35,13 @@ func TestUsageErrors(t *testing.T) {
 		"bad duration":            {[]string{"org", "list", "--timeout", "x"}, `error: invalid argument "x" for "--timeout" flag: time: invalid duration "x"`},
 		"unknown reason":          {[]string{"explain", "clock_skw"}, `error: there is no reason "clock_skw"; did you mean clock_skew?`},
 		"unknown context":         {[]string{"--context", "x", "org", "list"}, `error: there is no context "x"; see ikhnos context list`},
-		"http instead of https":   {[]string{"org", "list", "--server", "http://127.0.0.1:1"}, "error: the server's address must be https://HOST[:PORT]"},
+		"http instead of https":   {[]string{"org", "list", "--server", "http://127.0.0.1:1"}, "error: this is no address of a control server: --server"},
 		"label without value":     {[]string{"cluster", "add", "c1", "--label", "a"}, `error: --label takes NAME=VALUE, not "a"`},
 		"label twice":             {[]string{"cluster", "add", "c1", "--label", "a=1", "--label", "a=2"}, "error: --label a is given twice"},
 		"tenant":                  {[]string{"cluster", "add", "c1", "--tenant", "5"}, `error: --tenant takes ACCOUNT:PROJECT, two numbers, not "5"`},
 		"role without its sender": {[]string{"token", "create", "--operator", "op-eu", "--role", "sender"}, "error: --role sender goes with --sender ID, --role receiver without"},
 		"confirmed another id":    {[]string{"operator", "revoke", "op-eu", "--confirm", "op-us"}, "error: --confirm op-us is not op-eu: nothing was done"},
-		"bad pin":                 {[]string{"org", "list", "--ca-pin", "sha256:00"}, "error: preparing the CA pins:"},
+		"bad pin":                 {[]string{"org", "list", "--ca-pin", "sha256:00"}, "error: this is no CA pin: --ca-pin"},
 		"bad time":                {[]string{"cert", "list", "--ends-before", "soon"}, "error: --ends-before takes a duration such as 7d or 12h, or an RFC 3339 time"},
 	}
 	for name, test := range tests {
@@ -84,16 +84,16 @@ func TestErrorsSayWhatWhyAndWhatToDo(t *testing.T) {
 			"  do    Use a token with a higher role.\n"},
 		"not a control server": {func(w http.ResponseWriter) { http.Error(w, "<html>", http.StatusBadGateway) }, exitUnreachable,
 			"error: the control server did not answer\n" +
-				"  why   status 502 without a reason: not an answer of a control server\n" +
-				"  do    check --server and the network; what collectors do is not affected\n"},
+				"  why   SERVER: status 502 without a reason: not an answer of a control server\n" +
+				"  do    check the address, which came from IKHNOS_SERVER, and the network; what collectors do is not affected\n"},
 		"not JSON": {func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"items":[]} {}`)) }, exitUnreachable,
 			"error: the control server did not answer\n" +
-				"  why   reading the answer: invalid character '{' after top-level value\n" +
-				"  do    check --server and the network; what collectors do is not affected\n"},
+				"  why   SERVER: reading the answer: invalid character '{' after top-level value\n" +
+				"  do    check the address, which came from IKHNOS_SERVER, and the network; what collectors do is not affected\n"},
 		"redirect": {func(w http.ResponseWriter) { w.Header().Set("Location", "/x"); w.WriteHeader(http.StatusFound) }, exitUnreachable,
 			"error: the control server did not answer\n" +
-				"  why   status 302 without a reason: not an answer of a control server\n" +
-				"  do    check --server and the network; what collectors do is not affected\n"},
+				"  why   SERVER: status 302 without a reason: not an answer of a control server\n" +
+				"  do    check the address, which came from IKHNOS_SERVER, and the network; what collectors do is not affected\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestErrorsSayWhatWhyAndWhatToDo(t *testing.T) {
 			got := m.run("org", "list")
 			assert.Equal(t, test.code, got.code)
 			assert.Empty(t, got.stdout)
-			assert.Equal(t, test.want, got.stderr)
+			assert.Equal(t, strings.ReplaceAll(test.want, "SERVER: ", m.env.vars["IKHNOS_SERVER"]+": "), got.stderr)
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	gone.Close()
 	got := m.run("org", "list")
 	assert.Equal(t, exitUnreachable, got.code)
-	assert.Contains(t, got.stderr, "error: the control server did not answer\n  why   dial tcp")
+	assert.Contains(t, got.stderr, "error: the control server did not answer\n  why   "+gone.URL+": dial tcp")
 }
 
 func TestServerWithAnotherKey(t *testing.T) {

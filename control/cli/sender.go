@@ -60,7 +60,8 @@ Afterwards, ikhnos sender wait ends when data was accepted.`,
 			for _, warning := range sender.Warnings {
 				warn(cmd, "%s", warning)
 			}
-			return showConnection(cmd, client, sender)
+			_, err = showConnection(cmd, client, sender)
+			return err
 		}),
 	}
 	addOperatorFlag(cmd)

@@ -56,7 +56,7 @@ func watchStatus(cmd *cobra.Command, client *apiclient.Client) error {
 		if cmd.Context().Err() != nil {
 			return nil
 		}
-		if err = fromServer(err); exitCode(err) == exitUnreachable {
+		if err = fromServer(cmd, err); exitCode(err) == exitUnreachable {
 			printError(cmd.ErrOrStderr(), err, cmd.CommandPath())
 		} else if err != nil {
 			return err

@@ -82,7 +82,7 @@ func TestOperatorState(t *testing.T) {
 	s.exec(exitRefused, "operator", "retire", "op-none")
 	s.exec(exitRefused, "operator", "retire", "op-eu", "--to", "op-none")
 	s.exec(exitUsage, "operator", "retire", "op-eu", "--to", "op-eu")
-	s.exec(exitNotConfirmed, "operator", "revoke", "op-eu", "--force", "--wait", "0s")
+	s.exec(exitNotConfirmed, "operator", "revoke", "op-eu", "--force", "--wait", "0s", "--yes")
 	assert.Contains(t, s.exec(exitDone, "ca", "show", "op-eu"), "erased")
 	s.scan()
 }

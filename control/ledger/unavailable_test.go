@@ -34,7 +34,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 // unused is an error of pgx that says that nothing was sent.
-type unused struct{ error }
+type unused struct{}
 
 func (unused) Error() string     { return "conn closed" }
 func (unused) SafeToRetry() bool { return true }

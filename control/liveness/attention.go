@@ -58,24 +58,39 @@ type Attention struct {
 	Command    string     `json:"command"`
 }
 
-// addUnconfirmed lists the revocations that an operator has not confirmed.
+// addUnconfirmed lists the revocations that an operator has not confirmed, or of
+// which none is known that could.
 func (s *Summary) addUnconfirmed(tx *ledger.Tx, orgID string) error {
 	return each(tx, func(scan func(...any) error) error {
 		var id, subject string
 		var at int64
-		var waiting int
-		if err := scan(&id, &subject, &at, &waiting); err != nil {
+		var waiting, nobody int
+		if err := scan(&id, &subject, &at, &waiting, &nobody); err != nil {
 			return err
 		}
 		since := time.UnixMilli(at).UTC().Truncate(time.Second)
 		s.Attention = append(s.Attention, Attention{
 			Kind: AttentionUnconfirmed, Object: id, Since: &since,
-			Why:     fmt.Sprintf("the revocation of %s is not confirmed by %s", subject, count(waiting, "instance")),
+			Why:     fmt.Sprintf("the revocation of %s is not confirmed by %s", subject, whom(waiting-nobody, nobody)),
 			Command: "ikhnos receipt get " + id,
 		})
 		return nil
-	}, `SELECT r.id, r.subject, r.committed_at_ms, COUNT(*)`+Unconfirmed+` AND r.org_id = $1
-		GROUP BY r.id, r.subject, r.committed_at_ms ORDER BY r.committed_at_ms DESC`, orgID)
+	}, `SELECT r.id, r.subject, r.committed_at_ms, COUNT(*), SUM(CASE WHEN i.instance = '`+operators.AnyInstance+`' THEN 1 ELSE 0 END)`+
+		unconfirmed+` AND r.org_id = $2
+		GROUP BY r.id, r.subject, r.committed_at_ms ORDER BY r.committed_at_ms DESC`, s.At.Unix(), orgID)
+}
+
+// whom names who has not confirmed: instances that are known, and operators of
+// which no instance is.
+func whom(instances, nobody int) string {
+	if nobody == 0 {
+		return count(instances, "instance")
+	}
+	unknown := count(nobody, "operator") + " of which no instance has ever reported"
+	if instances == 0 {
+		return unknown
+	}
+	return count(instances, "instance") + " and " + unknown
 }
 
 // addOffline lists operators that fell silent, each with what hangs on it.

@@ -45,7 +45,7 @@ func New(store *ledger.Store, secrets Secrets, facts func() ServerFacts) *Tracke
 }
 
 // Beat takes one heartbeat: the bearer secret that came with it and, when the
-// body was a heartbeat of ours, that body, else nil. It writes at most once per
+// body was a heartbeat of ours, that body, else nil, which leaves the last one. It writes at most once per
 // operator in 15 s, and returns the operator's id or heartbeat_unauthorized.
 func (t *Tracker) Beat(ctx context.Context, bearer string, body *controlapi.Heartbeat) (string, error) {
 	id, err := t.secrets.HeartbeatOperator(ctx, bearer)
@@ -78,7 +78,7 @@ func (t *Tracker) forget(id string) {
 
 func (t *Tracker) write(ctx context.Context, id string, body *controlapi.Heartbeat) error {
 	text := ""
-	if body != nil {
+	if body != nil && ours(body) {
 		encoded, err := json.Marshal(body)
 		if err != nil {
 			return fmt.Errorf("encoding it: %w", err)
@@ -86,10 +86,27 @@ func (t *Tracker) write(ctx context.Context, id string, body *controlapi.Heartbe
 		text = string(encoded)
 	}
 	return t.store.Update(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.Exec(`UPDATE operators SET last_seen_at = $1, last_beat = $2 WHERE id = $3`,
+		_, err := tx.Exec(`UPDATE operators SET last_seen_at = $1, last_beat = CASE WHEN $2 = '' THEN last_beat ELSE $2 END WHERE id = $3`,
 			tx.Now().Unix(), text, id)
 		return err
 	})
+}
+
+// ours reports whether a body says what a heartbeat of ours says, in its words.
+func ours(body *controlapi.Heartbeat) bool {
+	switch body.Status {
+	case controlapi.HealthOK, controlapi.HealthRecoverableError, controlapi.HealthPermanentError:
+	default:
+		return false
+	}
+	for _, c := range body.Certificates {
+		switch c.State {
+		case controlapi.CertificateUsable, controlapi.CertificateOverdue, controlapi.CertificateRefused, controlapi.CertificateExpired:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // healthOf judges an operator by its last heartbeat: minted says that a heartbeat

@@ -16,8 +16,8 @@ import (
 )
 
 // SenderStatus is a sender with what its operator reported of it: requests since
-// the instances started, never content. NotAfter and RenewBy are of its newest
-// leaf.
+// the instances started, never content. Serial, IssuedAt, NotAfter and RenewBy are
+// of its newest leaf.
 type SenderStatus struct {
 	operators.Sender
 	Status         string                  `json:"status"`
@@ -25,6 +25,7 @@ type SenderStatus struct {
 	Accepted       controlapi.SignalCounts `json:"accepted"`
 	Refused        map[string]int64        `json:"refused,omitempty"`
 	Serial         string                  `json:"serial,omitempty"`
+	IssuedAt       *time.Time              `json:"issuedAt,omitempty"`
 	NotAfter       *time.Time              `json:"notAfter,omitempty"`
 	RenewBy        *time.Time              `json:"renewBy,omitempty"`
 	// RenewalRefused is why its last renewal was refused, "" when it was not.
@@ -107,10 +108,10 @@ type observed struct {
 }
 
 type leaf struct {
-	serial            string
-	notAfter, renewBy time.Time
-	refused           string     // why its last renewal was refused
-	refusedAt         *time.Time // nil when it was not
+	serial                    string
+	issued, notAfter, renewBy time.Time
+	refused                   string     // why its last renewal was refused
+	refusedAt                 *time.Time // nil when it was not
 }
 
 // renewalFails is the contract's "renewal failing", section 3.
@@ -126,7 +127,7 @@ func (o *observed) describe(sender operators.Sender, silentAfter time.Duration, 
 	s.Sender = sender
 	newest, enrolled := o.leaves[sender.Name]
 	if enrolled {
-		s.Serial, s.NotAfter, s.RenewBy = newest.serial, &newest.notAfter, &newest.renewBy
+		s.Serial, s.IssuedAt, s.NotAfter, s.RenewBy = newest.serial, &newest.issued, &newest.notAfter, &newest.renewBy
 		s.RenewalRefused, s.RenewalRefusedAt = newest.refused, newest.refusedAt
 	}
 	switch {
@@ -176,16 +177,16 @@ func observe(tx *ledger.Tx, operatorID string) (*observed, error) {
 	return o, each(tx, func(scan func(...any) error) error {
 		var name string
 		var l leaf
-		var notAfter, renewBy int64
+		var issued, notAfter, renewBy int64
 		var refusedAt sql.NullInt64
-		if err := scan(&name, &l.serial, &notAfter, &renewBy, &l.refused, &refusedAt); err != nil {
+		if err := scan(&name, &l.serial, &issued, &notAfter, &renewBy, &l.refused, &refusedAt); err != nil {
 			return err
 		}
 		l.refusedAt = unixOf(refusedAt)
-		l.notAfter, l.renewBy = time.Unix(notAfter, 0).UTC(), time.Unix(renewBy, 0).UTC()
+		l.issued, l.notAfter, l.renewBy = time.Unix(issued, 0).UTC(), time.Unix(notAfter, 0).UTC(), time.Unix(renewBy, 0).UTC()
 		o.leaves[name] = l
 		return nil
-	}, `SELECT e.holder, e.serial, e.not_after, e.renew_by, COALESCE(f.reason, ''), f.at
+	}, `SELECT e.holder, e.serial, e.issued_at, e.not_after, e.renew_by, COALESCE(f.reason, ''), f.at
 		FROM entries e LEFT JOIN refused_renewals f ON f.operator_id = e.operator_id AND f.serial = e.serial
 		WHERE e.operator_id = $1 AND e.role = 'sender' AND e.superseded_at IS NULL AND e.revoked_at IS NULL`, operatorID)
 }

@@ -122,13 +122,28 @@ func (s *Summary) read(tx *ledger.Tx, orgID string, ops []operators.Operator, st
 	return readEnds(tx, orgID, s)
 }
 
-// Unconfirmed selects, from FROM on, the instances (i) that have not confirmed a
-// receipt (r) that still counts. It does not once its sender is allowed again, or
-// was cut off anew, which has a receipt of its own. The receipt of a certificate
-// counts however its sender stands: a restore does not bring the certificate back.
-const Unconfirmed = ` FROM receipts r JOIN receipt_instances i ON i.receipt_id = r.id
+// unconfirmed selects, from FROM on, the instances (i) that have not confirmed a
+// receipt (r) that still counts; $1 is now in Unix seconds. It does not once its
+// sender is allowed again, or was cut off anew, which has a receipt of its own. The
+// receipt of a certificate counts however its sender stands: a restore does not
+// bring the certificate back. Where no instance is known, it counts until a leaf
+// that lived when it was committed has ended.
+const unconfirmed = ` FROM receipts r JOIN receipt_instances i ON i.receipt_id = r.id
 	WHERE i.applied_at_ms IS NULL AND (r.subject LIKE 'certificate %' OR NOT EXISTS (SELECT 1 FROM senders s
-		WHERE s.operator_id = i.operator_id AND s.name = i.sender AND (s.state = 'allowed' OR s.receipt_id <> r.id)))`
+		WHERE s.operator_id = i.operator_id AND s.name = i.sender AND (s.state = 'allowed' OR s.receipt_id <> r.id)))
+	AND (i.instance <> '` + operators.AnyInstance + `' OR EXISTS (SELECT 1 FROM entries e
+		WHERE e.operator_id = i.operator_id AND e.role = 'sender' AND (i.sender = '' OR e.holder = i.sender)
+			AND e.not_after >= $1 AND e.issued_at <= r.committed_at_ms / 1000))`
+
+// UnconfirmedInstances is how many known instances have not confirmed a revocation,
+// each counted for every one that it has not.
+func UnconfirmedInstances(tx *ledger.Tx) (n int64, err error) {
+	err = tx.QueryRow(`SELECT COUNT(*)`+unconfirmed+` AND i.instance <> '`+operators.AnyInstance+`'`, tx.Now().Unix()).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting who has not confirmed: %w", err)
+	}
+	return n, nil
+}
 
 func readEnds(tx *ledger.Tx, orgID string, s *Summary) error {
 	const newest = ` FROM entries e JOIN operators o ON o.id = e.operator_id

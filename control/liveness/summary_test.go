@@ -17,9 +17,11 @@ import (
 )
 
 // TestUnconfirmed: what was lifted, or cut off anew, is no problem any more; a
-// certificate that was revoked stays one.
+// certificate that was revoked stays one. While no instance is known to confirm,
+// living leaves are the problem.
 func TestUnconfirmed(t *testing.T) {
-	ctx, now := t.Context(), func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+	ctx, at := t.Context(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	now := func() time.Time { return at }
 	store, err := ledger.Open(ctx, ledger.Options{DataDir: t.TempDir(), Now: now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
@@ -45,11 +47,13 @@ func TestUnconfirmed(t *testing.T) {
 	require.NoError(t, err)
 	leaf, err := store.Issue(ctx, ledger.IssueRequest{TokenHash: controlapi.HashSecret(token.Token), SPKI: "aa", Lifetime: time.Hour})
 	require.NoError(t, err)
-	require.NoError(t, store.Update(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.Exec(`INSERT INTO reports (operator_id, instance, epoch, number, report, reported_at) VALUES
-			('op-eu', 'i1', 1, 0, '{}', $1), ('op-eu', 'i2', 1, 0, '{}', $1)`, now().Unix())
-		return err
-	}))
+	report := func() {
+		require.NoError(t, store.Update(ctx, func(tx *ledger.Tx) error {
+			_, err := tx.Exec(`INSERT INTO reports (operator_id, instance, epoch, number, report, reported_at) VALUES
+				('op-eu', 'i1', 1, 0, '{}', $1), ('op-eu', 'i2', 1, 0, '{}', $1)`, now().Unix())
+			return err
+		}))
+	}
 
 	cut := func(reason operators.RevokeReason) func() {
 		return func() {
@@ -63,11 +67,17 @@ func TestUnconfirmed(t *testing.T) {
 	}
 	const sender = "the revocation of sender op-eu-export-c1 is not confirmed by "
 	certificate := "the revocation of certificate op-eu " + leaf.Entry.Serial + " is not confirmed by 2 instances"
+	const nobody = sender + "1 operator of which no instance has ever reported"
 	for _, step := range []struct {
 		name string
 		do   func()
 		want []string
 	}{
+		{"held while no instance is known", cut(operators.RevokeHold), []string{nobody}},
+		{"its leaf has an hour", func() { at = at.Add(time.Hour) }, []string{nobody}},
+		{"its leaf has ended", func() { at = at.Add(time.Second) }, nil},
+		{"lifted before that", func() { restore(); at = at.Add(-time.Hour - time.Second) }, nil},
+		{"instances report", report, nil},
 		{"held", cut(operators.RevokeHold), []string{sender + "2 instances"}},
 		{"one confirms", func() {
 			require.NoError(t, store.Update(ctx, func(tx *ledger.Tx) error {

@@ -20,30 +20,39 @@ import (
 func (s *Service) Authenticate(ctx context.Context, secret string) (a Actor, err error) {
 	canonical, _, err := controlapi.ParseSecret(controlapi.SecretAdmin, secret)
 	if err != nil {
-		return a, unauthenticated()
+		if secret == "" {
+			return a, unauthenticated("No admin token came with the request; it goes into one Authorization header.")
+		}
+		return a, unauthenticated("What came is no admin token, or it was cut off or mistyped: its checksum is wrong.")
 	}
 	err = s.store.View(ctx, func(tx *ledger.Tx) error {
-		a, err = scanActor(tx, `WHERE t.secret_hash = $1`, controlapi.HashSecret(canonical))
+		a, err = scanActor(tx, whatAdminToken, `WHERE t.secret_hash = $1`, controlapi.HashSecret(canonical))
 		return err
 	})
 	return a, err
 }
 
-func unauthenticated() error { return problem(controlapi.ReasonAdminUnauthenticated, "") }
+func unauthenticated(detail string) error {
+	return problem(controlapi.ReasonAdminUnauthenticated, detail)
+}
 
-// scanActor reads the one admin token that the condition names. Its tables are
+// whatSession is looked for like an admin token and never answered as not found.
+const whatSession = "session"
+
+// scanActor reads the one admin token that the condition names, what being what
+// was presented. Its tables are
 // admin_tokens t and whatever the condition joins.
-func scanActor(tx *ledger.Tx, condition string, args ...any) (a Actor, err error) {
+func scanActor(tx *ledger.Tx, what, condition string, args ...any) (a Actor, err error) {
 	var expires sql.NullInt64
 	err = tx.QueryRow(`SELECT t.id, t.org_id, t.name, t.role, t.expires_at FROM admin_tokens t `+condition, args...).
 		Scan(&a.TokenID, &a.OrgID, &a.Name, &a.Role, &expires)
-	if err := rowError(err, "admin token"); isReason(err, controlapi.ReasonNotFound) {
-		return Actor{}, unauthenticated()
+	if err := rowError(err, what); isReason(err, controlapi.ReasonNotFound) {
+		return Actor{}, unauthenticated("The " + what + " is not known here: it has ended, was revoked, or is another server's.")
 	} else if err != nil {
 		return Actor{}, err
 	}
 	if expires.Valid && expires.Int64 <= tx.Now().Unix() {
-		return Actor{}, unauthenticated()
+		return Actor{}, unauthenticated("The admin token ended on " + moment(seconds(expires.Int64)) + ".")
 	}
 	return a, nil
 }
@@ -97,7 +106,7 @@ func (s *Service) RevokeAdminToken(ctx context.Context, a Actor, tokenID string)
 	return s.update(ctx, a, func(c *change) error {
 		token, err := scanAdminToken(c.QueryRow(`SELECT id, name, role, created_at, expires_at
 			FROM admin_tokens WHERE org_id = $1 AND id = $2`, a.OrgID, tokenID))
-		if err := rowError(err, "admin token"); err != nil {
+		if err := rowError(err, whatAdminToken); err != nil {
 			return err
 		}
 		if err := a.Require(token.Role); err != nil {

@@ -49,7 +49,7 @@ func (s *Service) putCluster(ctx context.Context, a Actor, r ClusterRequest, upd
 		case err != nil:
 			return err
 		case !update:
-			return problem(controlapi.ReasonNameTaken, "")
+			return problem(controlapi.ReasonNameTaken, "Cluster "+old.ID+" is registered already; a PUT to its path changes it.")
 		}
 		created = false
 		cluster, err = c.updateCluster(old, wanted)
@@ -78,15 +78,16 @@ func (r ClusterRequest) cluster() (Cluster, error) {
 // registerCluster writes a new row, over the one of a deleted predecessor whose
 // leaves have all ended: while one lives, somebody else could still be this id.
 func (c *change) registerCluster(cluster Cluster) (Cluster, error) {
-	var living int
-	err := c.QueryRow(`SELECT COUNT(*) FROM entries e JOIN operators o ON o.id = e.operator_id
+	var ends int64
+	err := c.QueryRow(`SELECT COALESCE(MAX(e.not_after), 0) FROM entries e JOIN operators o ON o.id = e.operator_id
 		WHERE o.org_id = $1 AND e.holder_id = $2 AND e.role = 'sender' AND e.not_after >= $3`,
-		c.actor.OrgID, cluster.ID, c.Now().Unix()).Scan(&living)
+		c.actor.OrgID, cluster.ID, c.Now().Unix()).Scan(&ends)
 	if err != nil {
-		return Cluster{}, fmt.Errorf("counting living leaves: %w", err)
+		return Cluster{}, fmt.Errorf("looking for living leaves: %w", err)
 	}
-	if living > 0 {
-		return Cluster{}, problem(controlapi.ReasonNameTaken, "A certificate of the deleted cluster with this id has not ended yet.")
+	if ends > 0 {
+		return Cluster{}, problem(controlapi.ReasonNameTaken,
+			"A certificate of the deleted cluster "+cluster.ID+" is good until "+moment(seconds(ends))+"; its id is free after that.")
 	}
 	if _, err := c.Exec(`DELETE FROM clusters WHERE org_id = $1 AND id = $2`, c.actor.OrgID, cluster.ID); err != nil {
 		return Cluster{}, fmt.Errorf("deleting a cluster's tombstone: %w", err)
@@ -261,12 +262,24 @@ func (s *Service) ListClusters(ctx context.Context, a Actor, f ClusterFilter, p 
 	return list, err
 }
 
+// notApproved says how a cluster stands that may not connect.
+func notApproved(c Cluster) error {
+	detail := "Cluster " + c.ID + " waits for its approval."
+	if c.State == ClusterRevoked {
+		detail = "Cluster " + c.ID + " is revoked; approved again, each of its connections comes back by its own restore."
+	}
+	return problem(controlapi.ReasonClusterNotApproved, detail)
+}
+
 const selectCluster = `SELECT id, kind, labels, tenant_account, tenant_project, silent_after, state,
 	created_at, created_by, approved_at, approved_by FROM clusters`
 
 func clusterRow(tx *ledger.Tx, orgID, id string) (Cluster, error) {
+	if unusable(id) {
+		return Cluster{}, notFound(whatCluster)
+	}
 	c, err := scanCluster(tx.QueryRow(selectCluster+` WHERE org_id = $1 AND id = $2 AND state <> 'deleted'`, orgID, id))
-	return c, rowError(err, "cluster")
+	return c, rowError(err, whatCluster)
 }
 
 func scanCluster(r scanner) (c Cluster, err error) {

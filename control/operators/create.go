@@ -44,8 +44,8 @@ func (s *Service) putOperator(ctx context.Context, a Actor, r OperatorRequest, c
 			}
 		} else if old, taken, err := c.existing(op.ID); err != nil || taken {
 			op, created = old, false
-			if err == nil && (!repeat || !old.sameAs(wanted)) {
-				err = problem(conflict(repeat && old.ID != ""), "")
+			if err == nil {
+				err = conflict(old, wanted, repeat)
 			}
 			return err
 		}
@@ -57,12 +57,19 @@ func (s *Service) putOperator(ctx context.Context, a Actor, r OperatorRequest, c
 	return op, created, nil
 }
 
-// conflict: somebody's own operator differs, any other use of the id is taken.
-func conflict(own bool) controlapi.Reason {
-	if own {
-		return controlapi.ReasonStateConflict
+// conflict: somebody's own operator differs, any other use of the id is taken. old
+// is empty when it is not one of the actor's organisation.
+func conflict(old, wanted Operator, repeat bool) error {
+	if !repeat || old.ID == "" {
+		return problem(controlapi.ReasonNameTaken,
+			"This server has or had an operator of this id, and an id of an operator is never used again.")
 	}
-	return controlapi.ReasonNameTaken
+	differs := old.differences(wanted)
+	if len(differs) == 0 {
+		return nil
+	}
+	return problem(controlapi.ReasonStateConflict,
+		"Operator "+old.ID+" exists and differs in: "+strings.Join(differs, ", ")+". These are for good once it is created.")
 }
 
 // existing reports whether an id was ever used, and the operator if it is one of
@@ -152,10 +159,17 @@ func (c *change) allowDestination(op *Operator) error {
 		return refused("A central operator does not send to another operator.")
 	}
 	target, err := operatorRow(c.Tx, c.actor.OrgID, id)
-	if isReason(err, controlapi.ReasonNotFound) || err == nil && (target.State != OperatorActive || target.Role != RoleCentral) {
-		return refused("")
+	switch {
+	case isReason(err, controlapi.ReasonNotFound):
+		return refused("This organisation has no operator of the id that is named as destination.")
+	case err != nil:
+		return err
+	case target.State != OperatorActive:
+		return refused("Operator " + target.ID + " is revoked, so nothing can be sent to it.")
+	case target.Role != RoleCentral:
+		return refused("Operator " + target.ID + " is a regional one; only a central operator takes what others have gathered.")
 	}
-	return err
+	return nil
 }
 
 func (s *Service) createOperator(c *change, op *Operator) error {
@@ -206,12 +220,13 @@ func (c *change) checkSources(ids []string) error {
 	var f faults
 	for _, id := range ids {
 		cluster, err := clusterRow(c.Tx, c.actor.OrgID, id)
-		if err != nil && !isReason(err, controlapi.ReasonNotFound) {
+		switch {
+		case isReason(err, controlapi.ReasonNotFound):
+			f.add("sourceClusterIds", "each must be an approved cluster of this organisation, and one is no cluster of it")
+		case err != nil:
 			return err
-		}
-		if err != nil || cluster.State != ClusterApproved {
-			f.add("sourceClusterIds", "each must be an approved cluster of this organisation")
-			break
+		case cluster.State != ClusterApproved:
+			f.add("sourceClusterIds", "each must be an approved cluster of this organisation, and %s is %s", cluster.ID, cluster.State)
 		}
 	}
 	return f.problem()
@@ -298,8 +313,20 @@ func (o *Operator) destinationOperator() string {
 	return o.Destination.OperatorID
 }
 
-// sameAs compares what a repeated PUT must not differ in.
-func (o *Operator) sameAs(other Operator) bool {
-	return o.Name == other.Name && o.Role == other.Role && maps.Equal(o.Labels, other.Labels) &&
-		*orDefault(o.Destination, &Destination{}) == *orDefault(other.Destination, &Destination{})
+// differences names what a repeated PUT must not differ in and does.
+func (o *Operator) differences(other Operator) (fields []string) {
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"name", o.Name == other.Name},
+		{"role", o.Role == other.Role},
+		{"destination", *orDefault(o.Destination, &Destination{}) == *orDefault(other.Destination, &Destination{})},
+		{"labels", maps.Equal(o.Labels, other.Labels)},
+	} {
+		if !f.same {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
 }

@@ -50,7 +50,7 @@ func (s *Service) HeartbeatOperator(ctx context.Context, secret string) (operato
 	err = s.store.View(ctx, func(tx *ledger.Tx) error {
 		err := tx.QueryRow(`SELECT id FROM operators WHERE heartbeat_hash = $1 AND state = 'active'`,
 			controlapi.HashSecret(canonical)).Scan(&operatorID)
-		if err := rowError(err, "operator"); isReason(err, controlapi.ReasonNotFound) {
+		if err := rowError(err, whatOperator); isReason(err, controlapi.ReasonNotFound) {
 			return problem(controlapi.ReasonHeartbeatUnauthorized, "")
 		} else if err != nil {
 			return err

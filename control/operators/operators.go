@@ -97,15 +97,22 @@ const selectOperator = `SELECT id, name, role, destination_kind, destination_end
 	source_clusters, address, exposure, heartbeat, heartbeat_hash, state, created_at, revoked_at FROM operators`
 
 func operatorRow(tx *ledger.Tx, orgID, id string) (Operator, error) {
+	if unusable(id) {
+		return Operator{}, notFound(whatOperator)
+	}
 	op, err := scanOperator(tx.QueryRow(selectOperator+` WHERE org_id = $1 AND id = $2 AND state <> 'deleted'`, orgID, id))
-	return op, rowError(err, "operator")
+	return op, rowError(err, whatOperator)
 }
 
 // activeOperator answers operator_revoked for one that was revoked.
 func activeOperator(tx *ledger.Tx, orgID, id string) (Operator, error) {
 	op, err := operatorRow(tx, orgID, id)
 	if err == nil && op.State != OperatorActive {
-		err = problem(controlapi.ReasonOperatorRevoked, "")
+		detail := "Operator " + op.ID + " was revoked and its CA key is erased; a revoked operator does not come back."
+		if op.RevokedAt != nil {
+			detail = "Operator " + op.ID + " was revoked on " + moment(*op.RevokedAt) + " and its CA key is erased; a revoked operator does not come back."
+		}
+		err = problem(controlapi.ReasonOperatorRevoked, detail)
 	}
 	return op, err
 }

@@ -31,7 +31,7 @@ func (a Actor) Require(role AdminRole) error {
 	if a.Role.Allows(role) {
 		return nil
 	}
-	return problem(controlapi.ReasonForbidden, "This needs a token of role "+string(role)+".")
+	return problem(controlapi.ReasonForbidden, "This needs a token of role "+string(role)+"; the one that came has the role "+string(a.Role)+".")
 }
 
 // Enter returns the actor as it acts in orgID: itself in its own organisation,
@@ -40,7 +40,7 @@ func (a Actor) Require(role AdminRole) error {
 func (s *Service) Enter(ctx context.Context, a Actor, orgID string) (Actor, error) {
 	if a.Role != RoleServer {
 		if a.OrgID != orgID {
-			return Actor{}, notFound()
+			return Actor{}, notFound(whatOrg)
 		}
 		return a, nil
 	}
@@ -90,7 +90,7 @@ func (s *Service) CreateOrg(ctx context.Context, a Actor, r OrgRequest) (Org, er
 	a.OrgID = r.ID
 	err := s.update(ctx, a, func(c *change) error {
 		if _, err := orgRow(c.Tx, r.ID); err == nil {
-			return problem(controlapi.ReasonNameTaken, "")
+			return problem(controlapi.ReasonNameTaken, "An organisation of this id exists already.")
 		} else if !isReason(err, controlapi.ReasonNotFound) {
 			return err
 		}
@@ -133,7 +133,7 @@ func (c *change) insertOrg(o Org) error {
 
 func orgRow(tx *ledger.Tx, id string) (Org, error) {
 	org, err := scanOrg(tx.QueryRow(`SELECT id, name FROM organisations WHERE id = $1`, id))
-	return org, rowError(err, "organisation")
+	return org, rowError(err, whatOrg)
 }
 
 func scanOrg(r scanner) (o Org, err error) {
@@ -147,7 +147,7 @@ func rowError(err error, what string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, sql.ErrNoRows):
-		return notFound()
+		return notFound(what)
 	default:
 		return fmt.Errorf("reading %s: %w", what, err)
 	}

@@ -37,7 +37,7 @@ func ReadPolicyInput(tx *ledger.Tx, operatorID string) (PolicyInput, error) {
 		o.last_crl, o.change_number, v.epoch FROM operators o CROSS JOIN change_counter v WHERE o.id = $1`, operatorID).
 		Scan(&in.OrgID, &in.Name, &labels, &in.State, &in.CACert, &in.CAKey, &in.LastPolicy, &in.LastCRL,
 			&in.Version.Number, &in.Version.Epoch)
-	if err := rowError(err, "operator"); err != nil {
+	if err := rowError(err, whatOperator); err != nil {
 		return PolicyInput{}, err
 	}
 	if err := fromJSON(labels, &in.Labels); err != nil {

@@ -117,7 +117,7 @@ func (s *Service) CompleteRekey(ctx context.Context, operatorID, senderName, ser
 func rekeyed(tx *ledger.Tx, operatorID, senderName, serial string) (sender Sender, over bool, err error) {
 	sender, err = scanSender(tx.QueryRow(selectSender+` WHERE s.operator_id = $1 AND s.name = $2
 		AND s.removed_at IS NULL AND s.replaced_until IS NOT NULL`, operatorID, senderName))
-	if err := rowError(err, "sender"); isReason(err, controlapi.ReasonNotFound) {
+	if err := rowError(err, whatSender); isReason(err, controlapi.ReasonNotFound) {
 		return sender, false, nil
 	} else if err != nil {
 		return sender, false, err
@@ -129,7 +129,7 @@ func rekeyed(tx *ledger.Tx, operatorID, senderName, serial string) (sender Sende
 		var parent string
 		err := tx.QueryRow(`SELECT parent FROM entries WHERE operator_id = $1 AND serial = $2 AND holder = $3
 			AND revoked_at IS NULL`, operatorID, at, senderName).Scan(&parent)
-		if err := rowError(err, "entry"); isReason(err, controlapi.ReasonNotFound) {
+		if err := rowError(err, whatEntry); isReason(err, controlapi.ReasonNotFound) {
 			return sender, false, nil
 		} else if err != nil {
 			return sender, false, err

@@ -72,7 +72,8 @@ func (s *Service) revokeOperator(c *change, op Operator, r RemovalRequest) (*con
 		return nil, err
 	}
 	if !r.Force && (len(dependents.Operators) > 0 || dependents.Clusters > 0) {
-		p := controlapi.NewProblem(controlapi.ReasonInUse, "")
+		p := controlapi.NewProblem(controlapi.ReasonInUse, "Operator "+op.ID+" still takes data from "+
+			count(len(dependents.Operators), "operator")+" and "+count(dependents.Clusters, "cluster")+", which would be refused.")
 		p.Dependents = dependents
 		return nil, p
 	}
@@ -167,6 +168,13 @@ func (c *change) dependents(id string) (*controlapi.Dependents, error) {
 	return d, nil
 }
 
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // buryOperator leaves the tombstone of a revoked operator.
 func (c *change) buryOperator(id string) error {
 	if _, err := c.Exec(`UPDATE operators SET state = $1 WHERE id = $2`, string(operatorDeleted), id); err != nil {
@@ -220,7 +228,7 @@ func (c *change) leafHolder(operatorID, serial string) (string, error) {
 	if role != string(controlapi.RoleSender) {
 		holder = ""
 	}
-	return holder, rowError(err, "entry")
+	return holder, rowError(err, whatEntry)
 }
 
 func (s *Service) revokeLeaf(c *change, operatorID, serial, holder, subject, note string) (*controlapi.Receipt, error) {

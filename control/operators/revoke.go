@@ -31,7 +31,7 @@ func (s *Service) RevokeSender(ctx context.Context, a Actor, operatorID, holderI
 		repeated := sender.State == controlapi.SenderRevoked || sender.State == controlapi.SenderHeld && r.Reason == RevokeHold
 		switch {
 		case sender.State == controlapi.SenderRevoked && r.Reason == RevokeHold:
-			return problem(controlapi.ReasonStateConflict, "The sender is revoked already, which is more than a hold.")
+			return problem(controlapi.ReasonStateConflict, "Sender "+sender.Name+" is revoked already, which is more than a hold.")
 		case repeated && sender.ReceiptID != "": // there is none when its operator brought the denial back
 			receipt, err = ReadReceipt(c.Tx, a.OrgID, sender.ReceiptID)
 			return err
@@ -184,7 +184,7 @@ func (c *change) holderInForce(s Sender) error {
 	}
 	cluster, err := clusterRow(c.Tx, c.actor.OrgID, s.HolderID)
 	if err == nil && cluster.State != ClusterApproved {
-		err = problem(controlapi.ReasonClusterNotApproved, "")
+		err = notApproved(cluster)
 	}
 	return err
 }

@@ -44,9 +44,7 @@ func (f *faults) problem() error {
 	if len(*f) == 0 {
 		return nil
 	}
-	p := controlapi.NewProblem(controlapi.ReasonValidationFailed, "")
-	p.Errors = *f
-	return p
+	return controlapi.Invalid(*f...)
 }
 
 // id checks what every id has in common.
@@ -70,6 +68,15 @@ func (f *faults) clusterID(field, id string) {
 	f.id(field, id, maxClusterID)
 	if strings.HasPrefix(id, operatorPrefix) {
 		f.add(field, "must not start with %s, which marks operators", operatorPrefix)
+	}
+}
+
+// holderID checks the id of a cluster or of an operator.
+func (f *faults) holderID(field, id string) {
+	if strings.HasPrefix(id, operatorPrefix) {
+		f.operatorID(field, id)
+	} else {
+		f.clusterID(field, id)
 	}
 }
 

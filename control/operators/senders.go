@@ -20,6 +20,8 @@ import (
 // connection does not come back this way: see RestoreSender.
 func (s *Service) ConnectSender(ctx context.Context, a Actor, operatorID, holderID string, r SenderRequest) (sender Sender, created bool, err error) {
 	var f faults
+	f.operatorID("id", operatorID)
+	f.holderID("holder", holderID)
 	address := f.dialAddress("address", r.Address)
 	if err := f.problem(); err != nil {
 		return Sender{}, false, err
@@ -57,14 +59,14 @@ func (c *change) holderLabels(holderID string) (map[string]string, error) {
 	}
 	cluster, err := clusterRow(c.Tx, c.actor.OrgID, holderID)
 	if err == nil && cluster.State != ClusterApproved {
-		err = problem(controlapi.ReasonClusterNotApproved, "")
+		err = notApproved(cluster)
 	}
 	return cluster.Labels, err
 }
 
 func (c *change) connectNew(op Operator, holderID, address string) (Sender, error) {
 	if strings.HasPrefix(holderID, operatorPrefix) {
-		return Sender{}, problem(controlapi.ReasonDestinationNotAllowed, "An operator sends to the destination that it was created with.")
+		return Sender{}, problem(controlapi.ReasonDestinationNotAllowed, "Operator "+holderID+" sends to the destination that it was created with, which is not "+op.ID+".")
 	}
 	since, err := c.next(op.ID, op.destinationOperator())
 	if err != nil {
@@ -99,7 +101,7 @@ func (c *change) connect(operatorID, holderID string, kind controlapi.Kind, addr
 // readdress changes what an existing connection dials.
 func (c *change) readdress(s *Sender, address string) error {
 	if s.State == controlapi.SenderRevoked {
-		return problem(controlapi.ReasonStateConflict, "This sender was revoked; restore it to let it in again.")
+		return problem(controlapi.ReasonStateConflict, "Sender "+s.Name+" was revoked, and only a restore lets it in again.")
 	}
 	if s.Address == address {
 		return nil
@@ -147,7 +149,7 @@ func (s *Service) findSenders(ctx context.Context, a Actor, f SenderFilter, p Pa
 	}
 	afterOperator, afterHolder, ok := strings.Cut(cursor, "/")
 	if cursor != "" && !ok {
-		return list, problem(controlapi.ReasonRequestMalformed, "this cursor did not come from a list")
+		return list, problem(controlapi.ReasonRequestMalformed, badCursor)
 	}
 	err = s.store.View(ctx, func(tx *ledger.Tx) error {
 		if mustExist {
@@ -181,9 +183,12 @@ const selectSender = `SELECT s.name, s.holder_id, s.kind, s.operator_id, s.org_i
 	FROM senders s JOIN operators o ON o.id = s.operator_id`
 
 func senderRow(tx *ledger.Tx, orgID, operatorID, holderID string) (Sender, error) {
+	if unusable(operatorID) || unusable(holderID) {
+		return Sender{}, notFound(whatSender)
+	}
 	s, err := scanSender(tx.QueryRow(selectSender+` WHERE s.org_id = $1 AND s.operator_id = $2 AND s.holder_id = $3
 		AND s.removed_at IS NULL AND o.state <> 'deleted'`, orgID, operatorID, holderID))
-	return s, rowError(err, "sender")
+	return s, rowError(err, whatSender)
 }
 
 func scanSender(r scanner) (s Sender, err error) {

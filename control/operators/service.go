@@ -96,8 +96,38 @@ func (c *change) next(operatorIDs ...string) (controlapi.Version, error) {
 func problem(r controlapi.Reason, detail string) error { return controlapi.NewProblem(r, detail) }
 
 // notFound is the one answer for what does not exist and for what belongs to
-// another organisation.
-func notFound() error { return problem(controlapi.ReasonNotFound, "") }
+// another organisation. It names what was looked for and never which: two ids that
+// nobody has are answered alike.
+func notFound(what string) error {
+	return problem(controlapi.ReasonNotFound, absent[what])
+}
+
+// absent says of each kind of object that there is no such one, and where to look.
+var absent = map[string]string{
+	whatOrg:        "There is no such organisation, or this token is not for it.",
+	whatCluster:    "This organisation has no cluster of this id; GET …/clusters lists those that it has.",
+	whatOperator:   "This organisation has no operator of this id; GET …/operators lists those that it has.",
+	whatSender:     "No such holder is connected to such an operator; GET …/operators/{id}/senders lists who is.",
+	whatEntry:      "The operator has issued no certificate of this serial; GET …/operators/{id}/certificates lists them, in lower-case hex.",
+	whatToken:      "The operator has no enrolment token of this id; GET …/operators/{id}/enrollment-tokens lists them.",
+	whatAdminToken: "This organisation has no admin token of this id; GET …/admin-tokens lists them.",
+	whatReceipt:    "This organisation has no receipt of this id; a revocation answers with its own.",
+}
+
+// unusable reports whether an id cannot be any: PostgreSQL takes no NUL.
+func unusable(id string) bool { return strings.ContainsRune(id, 0) }
+
+// What can be looked for.
+const (
+	whatOrg        = "organisation"
+	whatCluster    = "cluster"
+	whatOperator   = "operator"
+	whatSender     = "sender"
+	whatEntry      = "entry"
+	whatToken      = "token"
+	whatAdminToken = "admin token"
+	whatReceipt    = "receipt"
+)
 
 // newID returns an id that nobody can guess or choose.
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:12]) }
@@ -116,6 +146,9 @@ func fromJSON(text string, v any) error {
 	return nil
 }
 
+// badCursor is what is said of a cursor that no list has answered.
+const badCursor = "The cursor did not come from this list; begin without one."
+
 const (
 	defaultLimit = 100
 	maxLimit     = 500
@@ -124,11 +157,11 @@ const (
 // bounds checks a page and returns its limit and the key to start after.
 func (p Page) bounds() (limit int, after string, err error) {
 	if p.Limit < 0 || p.Limit > maxLimit {
-		return 0, "", problem(controlapi.ReasonRequestMalformed, "limit must be 1 to 500")
+		return 0, "", problem(controlapi.ReasonRequestMalformed, "The parameter limit is a number from 1 to 500.")
 	}
 	key, err := base64.RawURLEncoding.Strict().DecodeString(p.Cursor)
 	if err != nil || !utf8.Valid(key) || strings.ContainsRune(string(key), 0) {
-		return 0, "", problem(controlapi.ReasonRequestMalformed, "this cursor did not come from a list")
+		return 0, "", problem(controlapi.ReasonRequestMalformed, badCursor)
 	}
 	return orDefault(p.Limit, defaultLimit), string(key), nil
 }
@@ -174,5 +207,8 @@ func scanString(r scanner) (s string, err error) {
 	err = r.Scan(&s)
 	return s, err
 }
+
+// moment writes a time into a sentence.
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func seconds(unix int64) time.Time { return time.Unix(unix, 0).UTC() }

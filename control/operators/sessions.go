@@ -57,7 +57,7 @@ func (s *Service) StartSession(ctx context.Context, adminSecret, requestID, addr
 func (s *Service) Session(ctx context.Context, secret string) (session Session, a Actor, err error) {
 	err = s.store.View(ctx, func(tx *ledger.Tx) error {
 		hash := controlapi.HashSecret(secret)
-		a, err = scanActor(tx, `JOIN sessions x ON x.admin_token_id = t.id
+		a, err = scanActor(tx, whatSession, `JOIN sessions x ON x.admin_token_id = t.id
 			WHERE x.secret_hash = $1 AND x.expires_at > $2`, hash, tx.Now().Unix())
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (s *Service) Session(ctx context.Context, secret string) (session Session, 
 		err := tx.QueryRow(`SELECT csrf, expires_at FROM sessions WHERE secret_hash = $1`, hash).
 			Scan(&session.CSRF, &expires)
 		session.Secret, session.ExpiresAt = secret, seconds(expires)
-		return rowError(err, "session")
+		return rowError(err, whatSession)
 	})
 	return session, a, err
 }

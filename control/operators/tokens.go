@@ -60,18 +60,22 @@ func (s *Service) MintToken(ctx context.Context, a Actor, operatorID string, r T
 func (c *change) mayEnrol(operatorID, holderID string) error {
 	sender, err := senderRow(c.Tx, c.actor.OrgID, operatorID, holderID)
 	if isReason(err, controlapi.ReasonNotFound) && !strings.HasPrefix(holderID, operatorPrefix) {
-		if cluster, err := clusterRow(c.Tx, c.actor.OrgID, holderID); err == nil && cluster.State == ClusterPending {
-			return problem(controlapi.ReasonClusterNotApproved, "")
+		cluster, err := clusterRow(c.Tx, c.actor.OrgID, holderID)
+		switch {
+		case err != nil:
+			return err
+		case cluster.State == ClusterPending:
+			return notApproved(cluster)
 		}
-		return problem(controlapi.ReasonNotFound, "A token is made for a connection, and there is none.")
+		return problem(controlapi.ReasonNotFound, "Cluster "+cluster.ID+" is not connected to "+operatorID+", and a token is for a connection; connect it first.")
 	}
 	switch {
 	case err != nil:
 		return err
 	case sender.State == controlapi.SenderRevoked:
-		return problem(controlapi.ReasonSenderRevoked, "")
+		return problem(controlapi.ReasonSenderRevoked, "Sender "+sender.Name+" was revoked, and only a restore lets it in again; that answers a token.")
 	case sender.State == controlapi.SenderHeld:
-		return problem(controlapi.ReasonSenderHeld, "")
+		return problem(controlapi.ReasonSenderHeld, "Sender "+sender.Name+" is on hold; once restored, its certificate works again.")
 	default:
 		return c.holderInForce(sender)
 	}
@@ -80,7 +84,7 @@ func (c *change) mayEnrol(operatorID, holderID string) error {
 func (c *change) mintToken(operatorID string, role controlapi.Role, holderID, name string, ttl time.Duration) (Token, error) {
 	var spkiHex string
 	if err := c.QueryRow(`SELECT client_ca_spki FROM operators WHERE id = $1`, operatorID).Scan(&spkiHex); err != nil {
-		return Token{}, rowError(err, "operator")
+		return Token{}, rowError(err, whatOperator)
 	}
 	spki, err := hex.DecodeString(spkiHex)
 	if err != nil || len(spki) < controlapi.SPKIPrefixBytes {
@@ -154,7 +158,7 @@ func (s *Service) RevokeToken(ctx context.Context, a Actor, operatorID, tokenID 
 		}
 		scan := func(r scanner) (Token, error) { return scanToken(r, c.Now(), 0) }
 		token, err := scan(c.QueryRow(selectToken+` WHERE operator_id = $1 AND id = $2`, operatorID, tokenID))
-		if err := rowError(err, "token"); err != nil || token.State != TokenOpen {
+		if err := rowError(err, whatToken); err != nil || token.State != TokenOpen {
 			return err
 		}
 		if _, err := c.Exec(`UPDATE enrollment_tokens SET state = 'revoked' WHERE id = $1`, tokenID); err != nil {

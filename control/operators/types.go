@@ -18,8 +18,8 @@ type Org struct {
 
 // OrgRequest creates an organisation.
 type OrgRequest struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID   string `json:"id" maxLength:"31"`
+	Name string `json:"name" maxLength:"63"`
 }
 
 // ClusterKind says what a source of telemetry is.
@@ -61,11 +61,11 @@ type Cluster struct {
 // ClusterRequest registers a cluster or changes one. ID is taken from the path of
 // a PUT. An empty Kind is kubernetes, an empty SilentAfter "5m".
 type ClusterRequest struct {
-	ID          string             `json:"id,omitempty"`
-	Kind        ClusterKind        `json:"kind,omitempty"`
-	Labels      map[string]string  `json:"labels,omitempty"`
+	ID          string             `json:"id,omitempty" maxLength:"31" doc:"A lower-case DNS label that does not start with op-; taken from the path of a PUT."`
+	Kind        ClusterKind        `json:"kind,omitempty" doc:"kubernetes when absent."`
+	Labels      map[string]string  `json:"labels,omitempty" maxProperties:"8"`
 	Tenant      *controlapi.Tenant `json:"tenant,omitempty"`
-	SilentAfter string             `json:"silentAfter,omitempty"`
+	SilentAfter string             `json:"silentAfter,omitempty" doc:"A duration from 1s to 720h; 5m when absent."`
 }
 
 // OperatorRole is where an operator stands.
@@ -130,8 +130,8 @@ const (
 // central operator of the same organisation.
 type Destination struct {
 	Kind       DestinationKind `json:"kind"`
-	Endpoint   string          `json:"endpoint,omitempty"`
-	OperatorID string          `json:"operatorId,omitempty"`
+	Endpoint   string          `json:"endpoint,omitempty" doc:"host:port, with kind otlp alone."`
+	OperatorID string          `json:"operatorId,omitempty" doc:"A central operator of the same organisation, with kind operator alone."`
 }
 
 // Values of Operator that have one value today.
@@ -206,14 +206,14 @@ type CertificateStanding struct {
 // the path of a PUT. An empty Role is regional, an empty Heartbeat off, an empty
 // Exposure cluster.
 type OperatorRequest struct {
-	ID               string            `json:"id,omitempty"`
-	Name             string            `json:"name"`
-	Role             OperatorRole      `json:"role,omitempty"`
+	ID               string            `json:"id,omitempty" maxLength:"24" doc:"A lower-case DNS label that starts with op-; made from the name when absent, taken from the path of a PUT."`
+	Name             string            `json:"name" maxLength:"63"`
+	Role             OperatorRole      `json:"role,omitempty" doc:"regional when absent."`
 	Destination      *Destination      `json:"destination,omitempty"`
-	Labels           map[string]string `json:"labels,omitempty"`
-	SourceClusterIDs []string          `json:"sourceClusterIds,omitempty"`
-	Heartbeat        Switch            `json:"heartbeat,omitempty"`
-	Exposure         Exposure          `json:"exposure,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty" maxProperties:"8"`
+	SourceClusterIDs []string          `json:"sourceClusterIds,omitempty" doc:"Approved clusters that are connected at once."`
+	Heartbeat        Switch            `json:"heartbeat,omitempty" doc:"off when absent."`
+	Exposure         Exposure          `json:"exposure,omitempty" doc:"cluster when absent."`
 }
 
 // AddressRequest records where senders elsewhere dial an operator: host[:port],

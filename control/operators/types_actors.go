@@ -30,9 +30,9 @@ type AdminToken struct {
 
 // AdminTokenRequest creates an admin token.
 type AdminTokenRequest struct {
-	Name      string     `json:"name"`
+	Name      string     `json:"name" maxLength:"63"`
 	Role      AdminRole  `json:"role"`
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"In the future; without it the token does not end."`
 }
 
 // Page asks for a part of a list: at most Limit items (1 to 500, 0 for 100) after

@@ -33,7 +33,7 @@ type Sender struct {
 // SenderRequest connects a sender. Address is host[:port] when it dials another
 // address than the operator's own.
 type SenderRequest struct {
-	Address string `json:"address,omitempty"`
+	Address string `json:"address,omitempty" doc:"host or host:port when it dials another address than the operator's own; the port is 4317 when left out."`
 }
 
 // RevokeReason says why a sender is cut off.
@@ -48,19 +48,19 @@ const (
 
 // RevokeRequest revokes a sender. Note is free text for the audit trail.
 type RevokeRequest struct {
-	Reason RevokeReason `json:"reason"`
-	Note   string       `json:"note,omitempty"`
+	Reason RevokeReason `json:"reason" doc:"A hold only denies and is lifted by a restore; the others are for good."`
+	Note   string       `json:"note,omitempty" maxLength:"500"`
 }
 
 // NoteRequest is the optional body of revocations that need no reason.
 type NoteRequest struct {
-	Note string `json:"note,omitempty"`
+	Note string `json:"note,omitempty" maxLength:"500"`
 }
 
 // RekeyRequest replaces a sender's key without loss. Overlap is how long the old
 // leaves may live on, at most; an empty one is "1h".
 type RekeyRequest struct {
-	Overlap string `json:"overlap,omitempty"`
+	Overlap string `json:"overlap,omitempty" doc:"A duration from 1s to 720h; 1h when absent."`
 }
 
 // SenderToken answers restore and rekey: the sender's name and, where it has to
@@ -99,8 +99,8 @@ type Token struct {
 // alone. An empty TTL is "1h"; at least 1s, at most 168h.
 type TokenRequest struct {
 	Role   controlapi.Role `json:"role"`
-	Sender string          `json:"sender,omitempty"`
-	TTL    string          `json:"ttl,omitempty"`
+	Sender string          `json:"sender,omitempty" doc:"Id of the cluster or operator, with role sender alone."`
+	TTL    string          `json:"ttl,omitempty" doc:"A duration from 1s to 168h; 1h when absent."`
 }
 
 // HeartbeatSecret answers the minting of a heartbeat secret, shown once.

@@ -132,7 +132,7 @@ func readRow(tx *ledger.Tx, operatorID string) (row, error) {
 	err := tx.QueryRow(`SELECT state, change_number, last_policy, last_crl FROM operators WHERE id = $1`, operatorID).
 		Scan(&r.state, &r.version.Number, &r.lastPolicy, &r.lastCRL)
 	if errors.Is(err, sql.ErrNoRows) {
-		return r, controlapi.NewProblem(controlapi.ReasonNotFound, "")
+		return r, controlapi.NewProblem(controlapi.ReasonNotFound, "No operator of this server has or had this id.")
 	}
 	if err != nil {
 		return r, fmt.Errorf("reading an operator: %w", err)

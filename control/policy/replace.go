@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ikhnos/continuum/control/ledger"
+	"github.com/ikhnos/continuum/control/operators"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
@@ -48,10 +49,16 @@ func replaced(cameAt int64, others []instance, now time.Time) int {
 }
 
 // takePlaces lets the instance of r, as it will be stored, take the place of one
-// that went away, with the receipts that this one has not confirmed.
+// that went away, with the receipts that this one has not confirmed, and the place
+// that receipts keep for the first instance of an operator.
 func (h *Hub) takePlaces(tx *ledger.Tx, operatorID string, r *stored) error {
+	_, err := tx.Exec(`UPDATE receipt_instances SET instance = $1 WHERE operator_id = $2 AND instance = $3`,
+		r.Instance, operatorID, operators.AnyInstance)
+	if err != nil {
+		return err
+	}
 	var silent int
-	err := tx.QueryRow(`SELECT COUNT(*) FROM reports WHERE operator_id = $1 AND instance <> $2 AND reported_at <= $3`,
+	err = tx.QueryRow(`SELECT COUNT(*) FROM reports WHERE operator_id = $1 AND instance <> $2 AND reported_at <= $3`,
 		operatorID, r.Instance, tx.Now().Add(-goneAfter).Unix()).Scan(&silent)
 	if err != nil || silent == 0 {
 		return err

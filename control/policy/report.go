@@ -8,15 +8,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ikhnos/continuum/control/ledger"
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
 const (
-	// maxInstanceName bounds the name of an instance, in characters.
-	maxInstanceName = 253
 	// forgetAfter is how long an instance stays listed that reports no more while
 	// another instance of its operator still does: a pod that none came for. With
 	// a receipt to confirm it stays, for one that comes later.
@@ -24,16 +21,6 @@ const (
 	// refusalWindow is how long after a revocation a first refusal belongs to it.
 	refusalWindow = time.Hour
 )
-
-// CheckReport tests the rules on a report's values.
-func CheckReport(r *controlapi.Report) error {
-	if n := utf8.RuneCountInString(r.Instance); n < 1 || n > maxInstanceName {
-		p := controlapi.NewProblem(controlapi.ReasonValidationFailed, "")
-		p.Errors = []controlapi.FieldError{{Field: "instance", Detail: "1 to 253 characters"}}
-		return p
-	}
-	return nil
-}
 
 // Recorded is what a report brought about.
 type Recorded struct {

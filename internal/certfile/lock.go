@@ -18,8 +18,10 @@ func lock(dir string) (unlock func()) {
 	return unlock
 }
 
-// tryLock is lock without the wait: free is false while another program writes.
-func tryLock(dir string) (unlock func(), free bool) {
+// TryLock keeps other programs that ask for it from writing in dir until unlock: free
+// is false while one of them does. The end of a process unlocks, and a filesystem
+// without such locks is always free.
+func TryLock(dir string) (unlock func(), free bool) {
 	unlock, err := flock(dir, syscall.LOCK_EX|syscall.LOCK_NB)
 	return unlock, !errors.Is(err, syscall.EWOULDBLOCK)
 }

@@ -32,7 +32,7 @@ func Recover(dir string) (*Generation, error) {
 }
 
 func (w writer) recover() (*Generation, error) {
-	unlock, free := tryLock(w.dir)
+	unlock, free := TryLock(w.dir)
 	defer unlock()
 	if !free {
 		return Load(w.dir)

@@ -108,6 +108,8 @@ func TestReasonsAreClosed(t *testing.T) {
 			assert.Equal(t, retryable[reason], info.Retryable, reason)
 			assert.NotEmpty(t, info.Title, reason)
 			assert.NotEmpty(t, info.Remedy, reason)
+			assert.True(t, strings.HasSuffix(info.Detail, "."), "%s: why it was refused is a sentence", reason)
+			assert.NotContains(t, info.Detail, info.Title, "%s: the detail says more than the title", reason)
 		}
 	}
 	assert.Equal(t, http.StatusInternalServerError, Reason("not on the list").Info().Status)
@@ -122,6 +124,13 @@ func TestProblemOnTheWire(t *testing.T) {
 		"detail":"The clocks differ too much","reason":"clock_skew","retryable":true,
 		"remedy":"Sign again by serverTime, and correct the clock.","requestId":"r1"}`, string(text))
 	assert.Equal(t, "The clocks differ too much (reason: clock_skew)", p.Error())
+}
+
+func TestInvalidNamesTheFields(t *testing.T) {
+	p := Invalid(FieldError{"id", "must be short"}, FieldError{"id", "must be small"}, FieldError{"name", "is needed"})
+	assert.Equal(t, ReasonValidationFailed, p.Reason)
+	assert.Contains(t, p.Detail, "id, name.")
+	assert.Len(t, p.Errors, 3)
 }
 
 func TestVersionOrder(t *testing.T) {

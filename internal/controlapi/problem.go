@@ -5,12 +5,15 @@ package controlapi
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
 // Problem is the body of every error answer: RFC 9457 with a reason from the
-// closed list, whether a retry can help, and what to do. Detail and Remedy never
-// repeat input or a secret.
+// closed list, whether a retry can help, and what to do. Title says what is wrong,
+// Detail why, of the case itself where more is known. Neither repeats input or a
+// secret; an object is named only as the server has it, to those who may read it.
 type Problem struct {
 	Type       string       `json:"type"`
 	Title      string       `json:"title"`
@@ -39,7 +42,7 @@ type Dependents struct {
 }
 
 // NewProblem returns the problem of a reason. An empty detail becomes the
-// reason's title.
+// reason's title; the server answers [ReasonInfo.Detail] in its place.
 func NewProblem(r Reason, detail string) *Problem {
 	info := r.Info()
 	if detail == "" {
@@ -54,6 +57,19 @@ func NewProblem(r Reason, detail string) *Problem {
 		Retryable: info.Retryable,
 		Remedy:    info.Remedy,
 	}
+}
+
+// Invalid returns the validation_failed of fields that break a rule.
+func Invalid(faults ...FieldError) *Problem {
+	var fields []string
+	for _, fault := range faults {
+		if !slices.Contains(fields, fault.Field) {
+			fields = append(fields, fault.Field)
+		}
+	}
+	p := NewProblem(ReasonValidationFailed, "These fields break a rule: "+strings.Join(fields, ", ")+". Each stands under errors with its rule.")
+	p.Errors = faults
+	return p
 }
 
 // Error makes a problem an error, in one line with its reason.

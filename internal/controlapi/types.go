@@ -26,12 +26,12 @@ const (
 // EnrollRequest is the body of RouteEnroll.
 type EnrollRequest struct {
 	Token string `json:"token"`
-	CSR   string `json:"csr"`
+	CSR   string `json:"csr" maxLength:"16384" doc:"One PEM block CERTIFICATE REQUEST with a P-256 key. Only its key counts."`
 }
 
 // RenewRequest is the body of RouteRenew.
 type RenewRequest struct {
-	CSR string `json:"csr"`
+	CSR string `json:"csr" maxLength:"16384" doc:"One PEM block CERTIFICATE REQUEST with a new P-256 key. Only its key counts."`
 }
 
 // Certificate answers an enrolment or a renewal. Certificate and CA are one PEM
@@ -142,12 +142,12 @@ type Replaced struct {
 // Report is what an operator instance tells of its policy and its senders:
 // names, times and request counts since StartedAt, never content.
 type Report struct {
-	Instance       string         `json:"instance"`
+	Instance       string         `json:"instance" minLength:"1" maxLength:"253"`
 	Version        string         `json:"version"`
 	StartedAt      time.Time      `json:"startedAt"`
 	Policy         ReportPolicy   `json:"policy"`
 	ReceiverSerial string         `json:"receiverSerial"`
-	ClockOffsetMs  int64          `json:"clockOffsetMs"`
+	ClockOffsetMs  int64          `json:"clockOffsetMs" doc:"The server's time minus the instance's."`
 	Senders        []ReportSender `json:"senders"`
 	Denied         *ReportDenied  `json:"denied,omitempty"`
 }

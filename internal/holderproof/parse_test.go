@@ -40,7 +40,7 @@ func TestSpellingsOfTheClaims(t *testing.T) {
 	require.True(t, ok, "Sign writes the quick form")
 	slowly, err := readClaims([]byte(own))
 	require.NoError(t, err)
-	require.Equal(t, slowly, want)
+	require.Equal(t, want, slowly)
 	for name, claims := range map[string]string{
 		"white space":   strings.ReplaceAll(own, ",", " ,\n"),
 		"escapes":       strings.ReplaceAll(own, "/", `\/`),

@@ -50,7 +50,7 @@ func List(ctx context.Context, store *ledger.Store, orgID string, f Filter, p op
 		before, err = strconv.ParseInt(p.Cursor, 10, 64)
 	}
 	if err != nil || before < 1 || limit < 1 || limit > maxLimit {
-		return list, controlapi.NewProblem(controlapi.ReasonRequestMalformed, "The cursor or the limit did not come from this list.")
+		return list, controlapi.NewProblem(controlapi.ReasonRequestMalformed, "The cursor did not come from this list; begin without one.")
 	}
 	err = store.View(ctx, func(tx *ledger.Tx) error {
 		list.Items, err = read(tx, orgID, before, f, limit+1)

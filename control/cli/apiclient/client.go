@@ -47,6 +47,16 @@ type Client struct {
 	timeout time.Duration
 }
 
+// CallError is the error of one call: what the server refused, or an
+// UnreachableError.
+type CallError struct {
+	Method, Path string
+	Err          error
+}
+
+func (e *CallError) Error() string { return e.Method + " " + e.Path + ": " + e.Err.Error() }
+func (e *CallError) Unwrap() error { return e.Err }
+
 // UnreachableError says that no control server answered: no connection, no
 // trusted certificate, or an answer of something else in between.
 type UnreachableError struct{ Err error }
@@ -112,13 +122,13 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	body, err := c.roundTrip(ctx, method, path, query, in)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return &CallError{method, path, err}
 	}
 	if out == nil || len(body) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, &UnreachableError{fmt.Errorf("reading the answer: %w", err)})
+		return &CallError{method, path, &UnreachableError{fmt.Errorf("reading the answer: %w", err)}}
 	}
 	return nil
 }
@@ -135,12 +145,12 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, query url.V
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	if err != nil {
-		return nil, unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
 	}
 	if len(body) > maxAnswerBytes {
 		return nil, &UnreachableError{fmt.Errorf("the answer is larger than %d MiB", maxAnswerBytes>>20)}
@@ -178,9 +188,12 @@ func (c *Client) newRequest(ctx context.Context, method, path string, query url.
 
 // unreachable keeps a cancellation by the caller apart from a server that is
 // away: the former is nobody's fault.
-func unreachable(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), context.Canceled) {
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.Canceled):
 		return context.Canceled
+	case errors.Is(cause, context.DeadlineExceeded):
+		return &UnreachableError{fmt.Errorf("nothing came back within %s: %w", c.timeout, cause)}
 	}
 	var wrapped *url.Error // repeats method and address
 	if errors.As(err, &wrapped) {

@@ -96,7 +96,7 @@ func (c *Client) Health(ctx context.Context) (*Health, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -13,11 +13,20 @@ import (
 	"github.com/ikhnos/continuum/internal/controlapi"
 )
 
-// State is what a server has of the organisation.
+// State is what a server has of the organisation, and what folders of enrolment
+// lack, by the name of a sender or an operator.
 type State struct {
 	Clusters  []operators.Cluster
 	Operators []operators.Operator
 	Senders   []operators.Sender
+	Folders   map[string]Folder
+}
+
+// Folder is one that is not as it should be: why, for people, and whether to make it
+// again, or the heartbeat secret in it.
+type Folder struct {
+	Why                string
+	Install, Heartbeat bool
 }
 
 // Action is what a change does.
@@ -48,6 +57,11 @@ type Change struct {
 	Sender   *SenderChange   `json:"-"`
 }
 
+// Enrols reports whether somebody can enrol after the change.
+func (c *Change) Enrols() bool {
+	return c.Operator != nil && (c.Operator.Create != nil || c.Operator.Install) || c.Sender != nil && c.Sender.Install
+}
+
 // ClusterChange puts a cluster when Put is not nil, and then approves or revokes.
 type ClusterChange struct {
 	ID              string
@@ -56,18 +70,20 @@ type ClusterChange struct {
 }
 
 // OperatorChange creates an operator when Create is not nil, records an address
-// when that is not nil, and turns heartbeats on.
+// when that is not nil, turns heartbeats on with a new secret, and makes the folder
+// of one that is there already.
 type OperatorChange struct {
-	ID        string
-	Create    *operators.OperatorRequest
-	Address   *string
-	Heartbeat bool
+	ID                 string
+	Create             *operators.OperatorRequest
+	Address            *string
+	Heartbeat, Install bool
 }
 
 // SenderChange connects a sender or changes the address it dials, or revokes it.
+// Install makes its folder.
 type SenderChange struct {
 	OperatorID, HolderID, Address string
-	New, Revoke                   bool
+	Install, Revoke               bool
 }
 
 // Plan leads from what a server has to what files declare.
@@ -94,6 +110,7 @@ type planner struct {
 	clusters  map[string]operators.Cluster
 	operators map[string]operators.Operator
 	senders   map[[2]string]operators.Sender
+	folders   map[string]Folder
 	plan      Plan
 	faults    []Fault
 }
@@ -104,7 +121,7 @@ type planner struct {
 func (f *Fleet) Plan(state State, prune bool) (*Plan, []Fault) {
 	p := &planner{
 		Fleet: f, prune: prune, plan: Plan{Changes: []Change{}}, clusters: map[string]operators.Cluster{},
-		operators: map[string]operators.Operator{}, senders: map[[2]string]operators.Sender{},
+		operators: map[string]operators.Operator{}, senders: map[[2]string]operators.Sender{}, folders: state.Folders,
 	}
 	for _, c := range state.Clusters {
 		p.clusters[c.ID] = c
@@ -172,6 +189,16 @@ func (p *planner) update(kind, name string, what []string, c Change) {
 	}
 	c.Action, c.Kind, c.Name, c.What = Update, kind, name, strings.Join(what, ", ")
 	p.add(c)
+}
+
+// updateFolder is update for an object with a folder.
+func (p *planner) updateFolder(kind, name string, what []string, folder Folder, c Change) {
+	if folder.Install || folder.Heartbeat {
+		what = append(what, folder.Why)
+	}
+	if p.update(kind, name, what, c); len(what) == 0 && folder.Why != "" {
+		p.add(Change{Action: Keep, Kind: kind, Name: name, What: folder.Why})
+	}
 }
 
 // clusterWords are what else of a cluster may change.

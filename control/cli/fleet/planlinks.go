@@ -47,7 +47,8 @@ func (p *planner) operator(o *Operator) {
 			" cannot be changed; declare a new operator under another id, then: ikhnos operator retire " + o.ID})
 		return
 	}
-	change := &OperatorChange{ID: o.ID}
+	folder := p.folders[o.ID]
+	change := &OperatorChange{ID: o.ID, Heartbeat: folder.Heartbeat, Install: folder.Install}
 	var what []string
 	if o.Address != nil && *o.Address != old.Address {
 		change.Address = o.Address
@@ -57,7 +58,7 @@ func (p *planner) operator(o *Operator) {
 		change.Heartbeat = true
 		what = append(what, "heartbeat: off → on, new secret")
 	}
-	p.update("operator", o.ID, what, Change{Operator: change})
+	p.updateFolder("operator", o.ID, what, folder, Change{Operator: change})
 }
 
 // fixedWords are what of an operator never changes.
@@ -135,7 +136,8 @@ func (p *planner) sender(s *Sender) {
 		return
 	}
 	old, exists := p.senders[[2]string{s.OperatorID, s.HolderID}]
-	change := &SenderChange{OperatorID: s.OperatorID, HolderID: s.HolderID, Address: old.Address, New: !exists}
+	folder := p.folders[old.Name]
+	change := &SenderChange{OperatorID: s.OperatorID, HolderID: s.HolderID, Address: old.Address, Install: folder.Install}
 	var what []string
 	if s.Address != nil && *s.Address != old.Address {
 		change.Address = *s.Address
@@ -146,10 +148,10 @@ func (p *planner) sender(s *Sender) {
 		p.add(Change{Action: Conflict, Kind: "sender", Name: name, What: "is revoked; take it out of the file, or let it in again: ikhnos sender restore " +
 			s.HolderID + " --operator " + s.OperatorID})
 	case !exists && !isOperatorID(s.HolderID):
+		change.Install = true
 		p.add(Change{Action: Add, Kind: "sender", Name: name, What: "connect", Sender: change})
 	default:
-		change.New = false // an operator is connected with its creation
-		p.update("sender", name, what, Change{Sender: change})
+		p.updateFolder("sender", name, what, folder, Change{Sender: change}) // an operator is connected with its creation
 	}
 }
 
