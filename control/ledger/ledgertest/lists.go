@@ -88,6 +88,16 @@ func testEntriesOfOrg(t *testing.T, f *Fixture) {
 	f.Exec(`UPDATE operators SET org_id = 'other' WHERE id = 'op-x'`)
 	assert.Equal(t, []string{b.Serial, a.Serial}, f.serials(ledger.Filter{OrgID: Org, Limit: 1}))
 	assert.Equal(t, []string{x.Serial}, f.serials(ledger.Filter{OrgID: "other"}))
+
+	f.View(func(tx *ledger.Tx) error {
+		_, cursor, err := tx.Entries(ledger.Filter{OrgID: Org, Limit: 1})
+		require.NoError(t, err)
+		_, _, err = tx.Entries(ledger.Filter{OperatorID: "op-a", Cursor: cursor})
+		require.ErrorIs(t, err, ledger.ErrBadCursor, "of another operator's list")
+		strangers, _, err := tx.Entries(ledger.Filter{OrgID: "other", Cursor: cursor})
+		assert.Empty(t, strangers, "a cursor opens no other organisation's list")
+		return err
+	})
 	assert.Empty(t, f.serials(ledger.Filter{OrgID: "other", OperatorID: "op-a"}))
 	assert.Equal(t, []string{a.Serial, b.Serial}, f.serials(ledger.Filter{OrgID: Org, Newest: true, Limit: 1}))
 	assert.ElementsMatch(t, []string{a.Serial, b.Serial},
